@@ -1,0 +1,72 @@
+"""The entry: one complete snapshot of an action, carried by each of its events.
+
+1. An entry is what `ledger_entry.schema.json` says, formats asserted (R-LE-03, R-LE-04, R-LE-16).
+2. A mutating action always carries its idempotency block, a gated one its approval block, and one whose recovery has
+   begun its recovery block, each complete (R-LE-05, R-LE-06).
+3. `amend` lays changes over the entry before, block by block; it never drops a block. Times do not go backwards (R-LE-12).
+4. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from ledger.rules.refusals import Refused
+
+Entry = dict[str, Any]
+_ORDER = ("proposed_at", "validated_at", "executed_at", "verified_at", "reconciled_at")
+NO_RECOVERY: dict[str, Any] = {
+    "recovery_action_id": None,
+    "compensation_action_id": None,
+    "rollback_action_id": None,
+    "incident_id": None,
+    "review_id": None,
+}
+
+
+class BadEntry(Refused):
+    """The entry does not fit the ledger's schema."""
+
+    code = "BAD_ENTRY"
+    status = 422
+
+
+def _no_reference(uri: str) -> Any:
+    raise ValueError(f"a schema must not point elsewhere: {uri}")
+
+
+SCHEMA: dict[str, Any] = orjson.loads(resources.files("ledger.rules").joinpath("ledger_entry.schema.json").read_bytes())
+_VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, retriever=_no_reference)
+
+
+def check(entry: Mapping[str, Any]) -> None:
+    """Refuse an entry that breaks the schema or whose times run backwards (rules 1 and 3)."""
+    problem = next(iter(_VALIDATOR.iter_errors(dict(entry))), None)
+    if problem is not None:
+        raise BadEntry(f"/{'/'.join(map(str, problem.instance_path))}: {problem.message}")
+    times = [entry["timestamps"][name] for name in _ORDER if entry["timestamps"][name] is not None]
+    if times != sorted(times):
+        raise BadEntry("The entry's times run backwards.")
+
+
+def amend(entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | str]) -> Entry:
+    """The next snapshot: `changes` maps a block to the fields of it that differ (rule 3)."""
+    following: Entry = dict(entry)
+    for block, fields in changes.items():
+        if isinstance(fields, str):
+            following[block] = fields
+        else:
+            before = following.get(block) or (NO_RECOVERY if block == "recovery" else {})
+            following[block] = {**before, **fields}
+    check(following)
+    return following
+
+
+def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> bool:
+    """Whether the optional blocks that this action must carry are there (rule 2)."""
+    return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)
