@@ -1,0 +1,178 @@
+"""What can be wrong with a contract document, found all at once (rules 1, 2, 4 to 7 of `contract`).
+
+Each fault says where (a JSON pointer), which kind, and what a person should know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator, ValidationError
+
+from ledger.rules import schemas, targets
+from ledger.rules.effects import (
+    DEFAULT_REVERSIBILITY,
+    UPPER_CLASSES,
+    Reversibility,
+    SideEffectClass,
+)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Fault = dict[str, Any]
+
+
+def _fault(path: str, code: str, detail: str) -> Fault:
+    return {"path": path, "code": code, "detail": detail}
+
+
+def in_shape(document: dict[str, Any]) -> list[Fault]:
+    """Faults of shape (rule 1); the other two functions need a document without any."""
+    return [_shape_fault(problem) for problem in _document_schema().iter_errors(document)]
+
+
+def _shape_fault(problem: ValidationError) -> Fault:
+    path = "".join(f"/{part}" for part in problem.instance_path)
+    if problem.kind.name == "additionalProperties":
+        unknown = ", ".join(problem.kind.as_dict()["unexpected"])
+        return _fault(path, "UNKNOWN_FIELD", f"Unknown field: {unknown}.")
+    return _fault(path, "SCHEMA", f"{path or 'The document'} does not fit: {problem.message[:300]}.")
+
+
+def in_meaning(document: dict[str, Any]) -> Iterator[Fault]:
+    """Faults that the shape alone cannot show (rules 2, 4, 5, 7)."""
+    arguments = list(_schema_faults(document["arguments_schema"], "/arguments_schema"))
+    if not arguments:
+        arguments.extend(_argument_faults(document["arguments_schema"]))
+        arguments.extend(_target_faults(document))
+    yield from arguments
+    yield from _schema_faults(document.get("result_schema", {}), "/result_schema")
+    yield from _path_faults(document)
+    yield from _loop_faults(document)
+
+
+def _schema_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
+    outside = [f"{key} {value}" for key, value in _references(schema)]
+    if outside:
+        yield _fault(
+            path,
+            "REMOTE_REFERENCE",
+            f"A schema may only refer to its own parts (#…), not to {outside[0]}.",
+        )
+        return
+    try:
+        schemas.compiled(schema)
+    except ValueError as problem:
+        # jsonschema-rs raises ValidationError, a ValueError, whose first line says what and where.
+        first = str(problem).partition("\n")[0][:300]
+        yield _fault(path, "BAD_SCHEMA", f"Not a draft 2020-12 schema: {first}")
+
+
+def _references(value: Any) -> Iterator[tuple[str, str]]:
+    """Keywords with a text value that would lead a validator out of the schema."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, str) and _leaves(key, item):
+                yield key, item[:100]
+            yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+def _leaves(key: str, value: str) -> bool:
+    if key in {"$ref", "$dynamicRef"}:
+        return not value.startswith("#")
+    return key == "$id" or (key == "$schema" and value.rstrip("#") != DIALECT)
+
+
+def _argument_faults(schema: dict[str, Any]) -> Iterator[Fault]:
+    path = "/arguments_schema"
+    if schema.get("type") != "object":
+        yield _fault(path, "BAD_SCHEMA", "The arguments schema must have type object.")
+    declared = schema.get("properties", {})
+    missing = [name for name in schema.get("required", []) if name not in declared]
+    if missing and schema.get("additionalProperties") is False:
+        detail = f"`{missing[0]}` is required, but not declared: no call could ever be valid."
+        yield _fault(path, "BAD_SCHEMA", detail)
+
+
+def _target_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    schema = document["arguments_schema"]
+    try:
+        names = targets.places(document["target_resource"])
+    except ValueError as problem:
+        yield _fault("/target_resource", "BAD_TARGET", str(problem))
+        return
+    for name in names:
+        part = schema.get("properties", {}).get(name)
+        kind = part.get("type") if isinstance(part, dict) else None
+        if name not in schema.get("required", []) or kind not in {"string", "integer"}:
+            detail = f"`{name}` names the target: it must be a required string or integer argument."
+            yield _fault("/target_resource", "BAD_TARGET", detail)
+
+
+def _path_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    kind = SideEffectClass(document["side_effect_class"])
+    has_path = document.get("verification") is not None
+    if kind in UPPER_CLASSES and not has_path and not document.get("unverifiable_acknowledged", False):
+        detail = f"{kind} needs a verification path, or unverifiable_acknowledged: true."
+        yield _fault("/verification", "NO_VERIFICATION_PATH", detail)
+    if document.get("pivot", False):
+        idempotent = document.get("recovery", {}).get("idempotent", False)
+        if not (has_path and idempotent and _asks_approval(document, kind)):
+            detail = "A pivot step needs verification, idempotent recovery and approval."
+            yield _fault("/pivot", "PIVOT_INCOMPLETE", detail)
+
+
+def _asks_approval(document: dict[str, Any], kind: SideEffectClass) -> bool:
+    reversibility = document.get("reversibility", DEFAULT_REVERSIBILITY[kind])
+    irreversible = reversibility == Reversibility.IRREVERSIBLE and kind is not SideEffectClass.READ_ONLY
+    return kind is SideEffectClass.CRITICAL_MUTATION or irreversible or bool(document.get("approval_required", False))
+
+
+def _loop_faults(document: dict[str, Any]) -> Iterator[Fault]:
+    name = document["name"]
+    for role in ("compensation_tool", "rollback_tool", "forward_tool"):
+        if document.get("recovery", {}).get(role) == name:
+            yield _fault(f"/recovery/{role}", "LOOP", "A tool cannot be its own recovery.")
+    if name in document.get("next_tools", []) and document["side_effect_class"] != SideEffectClass.READ_ONLY:
+        yield _fault("/next_tools", "LOOP", "A mutating tool cannot be its own next tool.")
+
+
+def in_verification(
+    document: dict[str, Any],
+    compile_predicate: Callable[[str], str | None],
+    check_verification: Callable[[dict[str, Any]], list[str]] | None,
+) -> Iterator[Fault]:
+    """Faults of the read-back: effects without lookup, predicates that do not compile (rule 6)."""
+    verification = document.get("verification")
+    if verification is None:
+        return
+    effects = verification.get("lookup", {}).get("effects")
+    wanted = document.get("required_effects", list(effects or ()))
+    if document["side_effect_class"] != SideEffectClass.READ_ONLY and not wanted:
+        yield _fault(
+            "/required_effects",
+            "BAD_EFFECTS",
+            "A mutating contract names at least one required effect.",
+        )
+    for name in wanted if isinstance(effects, dict) else ():
+        if name not in effects:
+            yield _fault("/required_effects", "BAD_EFFECTS", f"The lookup does not say how to find `{name}`.")
+    for index, predicate in enumerate(verification["predicates"]):
+        problem = compile_predicate(predicate)
+        if problem is not None:
+            yield _fault(f"/verification/predicates/{index}", "BAD_PREDICATE", problem)
+    for problem in check_verification(verification) if check_verification else ():
+        yield _fault("/verification", "BAD_VERIFICATION", problem)
+
+
+@lru_cache(maxsize=1)
+def _document_schema() -> Draft202012Validator:
+    text = files("ledger.rules").joinpath("contract.schema.json").read_bytes()
+    return schemas.compiled(json.loads(text))

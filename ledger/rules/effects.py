@@ -1,0 +1,74 @@
+"""What a tool can do to the world, in the words of the side-effect table (R-TC-02, R-TC-03).
+
+The defaults are what a contract that says nothing is taken to mean: the worse the class, the less
+can be undone, and the longer the world may take to show the effect.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SideEffectClass(StrEnum):
+    """How much a tool can do to the world, from nothing to the irreplaceable (R-TC-02)."""
+
+    READ_ONLY = "READ_ONLY"
+    EPHEMERAL_WRITE = "EPHEMERAL_WRITE"
+    LOW_RISK_INTERNAL = "LOW_RISK_INTERNAL"
+    MEDIUM_RISK_WRITE = "MEDIUM_RISK_WRITE"
+    HIGH_RISK_EXTERNAL = "HIGH_RISK_EXTERNAL"
+    CRITICAL_MUTATION = "CRITICAL_MUTATION"
+
+    @property
+    def rank(self) -> int:
+        """0 for READ_ONLY up to 5 for CRITICAL_MUTATION."""
+        return list(SideEffectClass).index(self)
+
+
+class Reversibility(StrEnum):
+    """Whether an effect can be undone, and by what."""
+
+    REVERSIBLE = "REVERSIBLE"
+    COMPENSABLE = "COMPENSABLE"
+    IRREVERSIBLE = "IRREVERSIBLE"
+
+
+class Boundary(StrEnum):
+    """Where the tool's transaction ends; EXTERNAL is api.md's word for "in a system of somebody
+    else".
+    """
+
+    LOCAL_TRANSACTION = "LOCAL_TRANSACTION"
+    COMPENSABLE_PRE_PIVOT = "COMPENSABLE_PRE_PIVOT"
+    PIVOT_COMMITTED = "PIVOT_COMMITTED"
+    UNKNOWN_BOUNDARY = "UNKNOWN_BOUNDARY"
+    EXTERNAL = "EXTERNAL"
+
+
+class EffectDomain(StrEnum):
+    """What a wrong effect would hurt."""
+
+    FINANCIAL = "FINANCIAL"
+    SECURITY = "SECURITY"
+    EXTERNAL_COMMUNICATION = "EXTERNAL_COMMUNICATION"
+    OTHER = "OTHER"
+
+
+_C = SideEffectClass
+UPPER_CLASSES = frozenset({_C.HIGH_RISK_EXTERNAL, _C.CRITICAL_MUTATION})
+DEFAULT_REVERSIBILITY = {
+    _C.READ_ONLY: Reversibility.REVERSIBLE,
+    _C.EPHEMERAL_WRITE: Reversibility.REVERSIBLE,
+    _C.LOW_RISK_INTERNAL: Reversibility.COMPENSABLE,
+    _C.MEDIUM_RISK_WRITE: Reversibility.COMPENSABLE,
+    _C.HIGH_RISK_EXTERNAL: Reversibility.IRREVERSIBLE,
+    _C.CRITICAL_MUTATION: Reversibility.IRREVERSIBLE,
+}
+DEFAULT_SLA_S = {
+    _C.READ_ONLY: 10,
+    _C.EPHEMERAL_WRITE: 10,
+    _C.LOW_RISK_INTERNAL: 60,
+    _C.MEDIUM_RISK_WRITE: 300,
+    _C.HIGH_RISK_EXTERNAL: 3600,
+    _C.CRITICAL_MUTATION: 3600,
+}

@@ -1,0 +1,80 @@
+"""Target resources: which one thing in the world a call is about, rendered from its arguments.
+
+Freezes, duplicate blocking and the binding of an approval all compare targets as text, so that two
+different calls must never render to one text, and one thing should not have two spellings:
+
+1. A template is literal text with `{argument}` places, each naming a required string or integer
+   argument.
+2. A value loses nothing: `%`, control characters and, except in a place that ends the template, `/`
+   are percent-encoded. Text is NFC, so that two encodings of one letter name one target.
+3. A value that is empty, or a path with empty, `.` or `..` segments, is refused: it would name
+   another target than the one it shows (B31: retargeting).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+MAX_TARGET = 512
+
+_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class BadTarget(ValueError):
+    """The arguments do not name a target; `argument` is the name of the one at fault."""
+
+    def __init__(self, argument: str, detail: str) -> None:
+        self.argument = argument
+        super().__init__(detail)
+
+
+def places(template: str) -> tuple[str, ...]:
+    """The arguments that a template names; `ValueError` for a stray brace or control character."""
+    literal = _PLACE.sub("", template)
+    if "{" in literal or "}" in literal:
+        raise ValueError("The template has a brace that does not enclose one argument name.")
+    if any(unicodedata.category(character).startswith("C") for character in literal):
+        raise ValueError("The template holds a control character.")
+    return tuple(_PLACE.findall(template))
+
+
+def render(template: str, arguments: Mapping[str, Any]) -> str:
+    """The target of a call with these validated arguments; `BadTarget` when they name none."""
+    tail = template.rindex("{") if template.endswith("}") else -1
+
+    def fill(match: re.Match[str]) -> str:
+        return _segment(match.group(1), arguments, keep_slashes=match.start() == tail)
+
+    target = _PLACE.sub(fill, template)
+    if len(target) > MAX_TARGET:
+        raise BadTarget(places(template)[-1], f"The target is longer than {MAX_TARGET} characters.")
+    return target
+
+
+def _segment(name: str, arguments: Mapping[str, Any], *, keep_slashes: bool) -> str:
+    value = arguments.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadTarget(name, f"`{name}` must be text or an integer, because it names the target.")
+    text = unicodedata.normalize("NFC", str(value))
+    parts = text.split("/") if keep_slashes else [text]
+    if any(part.strip() in {"", ".", ".."} for part in parts):
+        raise BadTarget(
+            name,
+            f"`{name}` names the target and may not be empty or hold empty, `.` or `..` segments.",
+        )
+    return "/".join(_escape(part) for part in parts)
+
+
+def _escape(text: str) -> str:
+    return "".join(_octets(one) if one in "%/{}" or _unseen(one) else one for one in text)
+
+
+def _unseen(character: str) -> bool:
+    return unicodedata.category(character)[0] == "C"
+
+
+def _octets(character: str) -> str:
+    return "".join(f"%{octet:02X}" for octet in character.encode("utf-8"))
