@@ -1,0 +1,55 @@
+"""The worker's side: messages are hints, PostgreSQL holds what is due.
+
+A message may be lost or repeated; every task re-reads its row, and the sweeper sends again what is due.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+app = Celery("counterfoil")
+app.conf.update(
+    broker_url=settings.REDIS_URL,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        # A killed worker's message comes back after the visibility timeout, looked for every 5 s;
+        # without the throttle kombu would look only each tenth time.
+        "visibility_timeout": 120,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        "health_check_interval": 15,
+    },
+    accept_content=["json"],
+    task_serializer="json",
+    result_serializer="json",
+    task_ignore_result=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    task_soft_time_limit=60,
+    task_time_limit=90,
+    worker_prefetch_multiplier=1,
+    worker_max_tasks_per_child=2000,
+    worker_hijack_root_logger=False,
+    worker_send_task_events=False,
+    task_track_started=False,
+    enable_utc=True,
+    timezone="UTC",
+    # Ticks are cheap, may overlap and may be missed; an unstarted one is stale after its period.
+    beat_schedule={
+        "verify-due": {
+            "task": "reviews.tasks.verify_due",
+            "schedule": 1.0,
+            "options": {"expires": 5},
+        },
+        "lapse": {"task": "approvals.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
+        "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
+    },
+)
+app.autodiscover_tasks()

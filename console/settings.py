@@ -1,0 +1,222 @@
+"""Every setting of the product, from the environment. A wrong value stops the process with a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from console.keys import missing_keys
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _stop(sentence: str) -> NoReturn:
+    sys.stderr.write(f"counterfoil: {sentence}\n")
+    raise SystemExit(2)
+
+
+def _text(name: str, default: str | None = None) -> str:
+    value = os.environ.get(name) or default
+    if value is None:
+        _stop(f"{name} is not set. See docs/deploy.md, or run `make up` for everything on one machine.")
+    return value
+
+
+def _flag(name: str, default: bool) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if value not in ("", "0", "1", "false", "true"):
+        _stop(f"{name} must be 0 or 1, not {value!r}.")
+    return default if value == "" else value in ("1", "true")
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, "") or str(default)
+    if not value.isdecimal():
+        _stop(f"{name} must be a whole number, not {value!r}.")
+    return int(value)
+
+
+def _database(name: str) -> dict[str, Any]:
+    """`postgresql://role:password@host:port/name?option=value`, and nothing else."""
+    try:
+        parts = urlsplit(_text(name))
+        port = parts.port
+    except ValueError:
+        _stop(f"{name} is not a valid URL.")
+    if parts.scheme not in ("postgresql", "postgres") or len(parts.path) < 2 or not parts.username:
+        _stop(f"{name} must look like postgresql://role:password@host:port/name.")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(port or ""),
+        "OPTIONS": dict(parse_qsl(parts.query)) | {"application_name": "counterfoil"},
+        "CONN_HEALTH_CHECKS": True,
+        "CONN_MAX_AGE": 60,
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+    }
+
+
+def _broker() -> str:
+    url = _text("REDIS_URL")
+    if not re.match(r"^(rediss?|unix)://", url):
+        _stop("REDIS_URL must look like redis://:password@host:port/0.")
+    return url
+
+
+def _secrets_dir() -> Path:
+    folder = Path(_text("COUNTERFOIL_SECRETS_DIR"))
+    if not folder.is_dir():
+        _stop(f"COUNTERFOIL_SECRETS_DIR ({folder}) is not a folder.")
+    if folder.stat().st_mode & 0o077:
+        _stop(f"{folder} holds keys and must be closed to others: chmod 700 it.")
+    if missing := missing_keys(folder):
+        _stop(f"{folder} has no {', '.join(missing)}. `manage.py make_keys` would make what is missing.")
+    return folder
+
+
+# What this installation is
+
+COUNTERFOIL_SECRETS_DIR = _secrets_dir()
+COUNTERFOIL_PUBLIC_URL = _text("COUNTERFOIL_PUBLIC_URL", "http://localhost:8000").rstrip("/")
+_public = urlsplit(COUNTERFOIL_PUBLIC_URL)
+if _public.scheme not in ("http", "https") or not _public.hostname:
+    _stop("COUNTERFOIL_PUBLIC_URL must look like https://console.example.org.")
+_https = _public.scheme == "https"
+_local = _public.hostname in ("localhost", "127.0.0.1", "::1")
+
+DEBUG = _flag("COUNTERFOIL_DEBUG", False)
+SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()
+ALLOWED_HOSTS = [_public.hostname, *_text("COUNTERFOIL_EXTRA_HOSTS", " ").split()]
+if _local:
+    ALLOWED_HOSTS += ["localhost", "127.0.0.1"]
+
+# Apps
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django_htmx",
+    "axes",
+    "ledger",
+    "approvals",
+    "reviews",
+    "console",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "console.urls"
+WSGI_APPLICATION = "console.wsgi.application"
+ASGI_APPLICATION = "console.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Data. The application role owns no table; the alias "owner" exists only where migrations run.
+
+DATABASES = {"default": _database("DATABASE_URL")}
+if os.environ.get("DATABASE_OWNER_URL"):
+    DATABASES["owner"] = _database("DATABASE_OWNER_URL")
+if _flag("COUNTERFOIL_POOL", False):
+    # Celery closes Django's pool at every task boundary, so only the web process has one.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 12, "timeout": 10}
+    DATABASES["default"]["CONN_MAX_AGE"] = 0
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_URL = _broker()
+
+# People
+
+AUTH_USER_MODEL = "console.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+LOGIN_URL = "/sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in"
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = 0.25
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_VERBOSE = False
+
+# What a browser is told
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = 12 * 3600
+CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]
+SECURE_SSL_REDIRECT = _https and _flag("COUNTERFOIL_SSL_REDIRECT", True)
+SECURE_HSTS_SECONDS = 31_536_000 if _https else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if _flag("COUNTERFOIL_BEHIND_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+
+# Language, time, files
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(_text("COUNTERFOIL_STATIC_ROOT", str(BASE_DIR / "var" / "static")))
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+# Static files are served from the apps' own folders, so a checkout needs no collecting step.
+WHITENOISE_USE_FINDERS = True
+
+# Logs: one line each, for operators. The ledger is the record.
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": _text("COUNTERFOIL_LOG_LEVEL", "INFO").upper()},
+}
