@@ -1,0 +1,309 @@
+"""Servers and databases for the tests.
+
+One PostgreSQL (nothing survives a crash of it) and one Valkey serve a whole run, and start when the first test
+asks. A template database is prepared once by the real command; each worker of the run works in a
+clone of it, as the application role. Nothing is ever flushed or truncated: tests that only use `db` are
+rolled back, tests that must commit get a clone of their own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+import redis
+from psycopg import sql
+
+from console import processes, servers
+from console.keys import ensure_keys
+
+TEMPLATE = "counterfoil_template"
+
+# Servers started by this process. They serve every worker and are ended by the one that began the run.
+STARTED: list[processes.Child] = []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Everything that one run of pytest shares, in one folder that goes away with it."""
+
+    folder: Path
+    postgres: servers.Postgres
+    valkey: servers.Valkey
+
+    @property
+    def secrets(self) -> Path:
+        return self.folder / "secrets"
+
+
+def _run(folder: Path) -> Run:
+    account = servers.service_account()
+    programs = servers.binaries(account)
+    words = servers.passwords(folder / "passwords.json")
+    ports = [int(port) for port in (folder / "ports").read_text().split()]
+    postgres = servers.Postgres(
+        folder=folder / "postgres",
+        programs=programs,
+        account=account,
+        passwords=words,
+        port=ports[0],
+        durable=False,
+    )
+    valkey = servers.Valkey(
+        folder=folder / "valkey",
+        programs=programs,
+        account=account,
+        password=words.valkey,
+        port=ports[1],
+        durable=False,
+    )
+    return Run(folder=folder, postgres=postgres, valkey=valkey)
+
+
+def _new_folder() -> Path:
+    """A folder that the servers' user can enter; its other contents stay closed to that user."""
+    account = servers.service_account()
+    folder = Path(tempfile.mkdtemp(prefix="counterfoil-tests-"))
+    if not servers.can_enter(folder.parent, account):
+        folder.rmdir()
+        place = servers.private_folder(servers.SYSTEM_FOLDER, account)
+        folder = Path(tempfile.mkdtemp(prefix="tests-", dir=place))
+    servers.private_folder(folder, account)
+    ensure_keys(folder / "secrets")
+    (folder / "ports").write_text(f"{servers.free_port()} {servers.free_port()}")
+    return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ["COUNTERFOIL_TEST_RUN"] = str(_new_folder())
+    run = _run(Path(os.environ["COUNTERFOIL_TEST_RUN"]))
+    os.environ |= environment(run, TEMPLATE)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+    from django.conf import settings
+
+    # Reading one setting makes pytest-django take Django over; hashing slowly would show nothing here.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or "COUNTERFOIL_TEST_RUN" not in os.environ:
+        return
+    folder = Path(os.environ.pop("COUNTERFOIL_TEST_RUN"))
+    for record in folder.glob("*.running"):
+        processes.stop_leftovers(record)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def environment(run: Run, database: str) -> dict[str, str]:
+    """What a process of the product needs to know, with this database."""
+    return {
+        "DATABASE_URL": run.postgres.url(servers.APP, database),
+        "DATABASE_OWNER_URL": run.postgres.url(servers.OWNER, database),
+        "REDIS_URL": run.valkey.url(),
+        "COUNTERFOIL_SECRETS_DIR": str(run.secrets),
+        "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
+    }
+
+
+@contextmanager
+def _alone(run: Run, name: str) -> Iterator[bool]:
+    """One worker at a time; true for the first one, who does the work."""
+    with (run.folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run.folder / f"{name}.done"
+        yield not done.exists()
+        done.touch()
+
+
+def _start(run: Run, program: processes.Program) -> processes.Child:
+    child = processes.spawn(program)
+    STARTED.append(child)
+    processes.remember(run.folder / f"{program.name}.running", [child])
+    return child
+
+
+@contextmanager
+def _superuser(run: Run) -> Iterator[psycopg.Connection]:
+    url = run.postgres.url(servers.SUPERUSER, "postgres")
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+def _clone(run: Run, name: str) -> None:
+    """Copy the template. Rights on the database itself are not copied, so they are set again."""
+    database = sql.Identifier(name)
+    with _superuser(run) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
+                database, sql.Identifier(TEMPLATE), sql.Identifier(servers.OWNER)
+            )
+        )
+        connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
+        connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(servers.APP)))
+
+
+def _drop(run: Run, name: str) -> None:
+    with _superuser(run) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _use(name: str) -> None:
+    """Point every connection that Django opens from now on, in any thread, at this database."""
+    from django.db import connections
+
+    connections.close_all()
+    for alias in connections.settings:
+        connections.settings[alias]["NAME"] = name
+        connections[alias].settings_dict["NAME"] = name
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    return _run(Path(os.environ["COUNTERFOIL_TEST_RUN"]))
+
+
+@pytest.fixture(scope="session")
+def cluster(run: Run) -> servers.Postgres:
+    """The PostgreSQL of this run, with its roles."""
+    with _alone(run, "postgres") as first:
+        if first:
+            run.postgres.initialise()
+            run.postgres.wait(_start(run, run.postgres.program()))
+            run.postgres.make_roles()
+    return run.postgres
+
+
+@pytest.fixture(scope="session")
+def template(cluster: servers.Postgres, run: Run, django_db_blocker: object) -> str:
+    """A database as `manage.py prepare_database` leaves it, to be cloned and never used."""
+    from django.core.management import call_command
+    from django.db import connections
+
+    with _alone(run, "template") as first, django_db_blocker.unblock():  # type: ignore[attr-defined]
+        if first:
+            cluster.make_database(TEMPLATE)
+            call_command("prepare_database", verbosity=0)
+            connections.close_all()
+    return TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(template: str, run: Run) -> Iterator[None]:
+    """What pytest-django asks for before the first `db`: this worker's own clone."""
+    name = f"worker_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    _clone(run, name)
+    _use(name)
+    yield
+    _use(template)
+    _drop(run, name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedDatabase:
+    """A database in which commits are real, and what other processes need to use it."""
+
+    name: str
+    url: str
+    owner_url: str
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def committed_db(
+    django_db_setup: None, run: Run, template: str, django_db_blocker: object
+) -> Iterator[CommittedDatabase]:
+    """For tests with several connections or processes; not together with `db`."""
+    from django.db import connections
+
+    name = f"committed_{uuid4().hex[:12]}"
+    shared = connections.settings["default"]["NAME"]
+    _clone(run, name)
+    _use(name)
+    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+        yield CommittedDatabase(
+            name=name,
+            url=run.postgres.url(servers.APP, name),
+            owner_url=run.postgres.url(servers.OWNER, name),
+            environment=environment(run, name),
+        )
+        _use(shared)
+    _drop(run, name)
+
+
+@contextmanager
+def _connected(run: Run, role: str) -> Iterator[psycopg.Connection]:
+    from django.db import connections
+
+    name = connections.settings["default"]["NAME"]
+    with psycopg.connect(run.postgres.url(role, name), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def owner_connection(request: pytest.FixtureRequest, run: Run) -> Iterator[psycopg.Connection]:
+    """The tables' owner in the test's database, outside the test's transaction, autocommit."""
+    _database_of(request)
+    with _connected(run, servers.OWNER) as connection:
+        yield connection
+
+
+@pytest.fixture
+def superuser_connection(request: pytest.FixtureRequest, run: Run) -> Iterator[psycopg.Connection]:
+    """The bootstrap superuser in the test's database, outside the test's transaction, autocommit."""
+    _database_of(request)
+    with _connected(run, servers.SUPERUSER) as connection:
+        yield connection
+
+
+@pytest.fixture
+def app_connection(request: pytest.FixtureRequest, run: Run) -> Iterator[psycopg.Connection]:
+    """A second connection of the application role, outside the test's transaction, autocommit."""
+    _database_of(request)
+    with _connected(run, servers.APP) as connection:
+        yield connection
+
+
+def _database_of(request: pytest.FixtureRequest) -> None:
+    # Whichever database the test itself uses must be in place before we connect to it.
+    name = "committed_db" if "committed_db" in request.fixturenames else "django_db_setup"
+    request.getfixturevalue(name)
+
+
+@pytest.fixture(scope="session")
+def broker(run: Run) -> servers.Valkey:
+    """The Valkey of this run."""
+    with _alone(run, "valkey") as first:
+        if first:
+            run.valkey.initialise()
+            run.valkey.wait(_start(run, run.valkey.program()))
+    return run.valkey
+
+
+@pytest.fixture
+def valkey_url(broker: servers.Valkey) -> str:
+    """An empty database of the broker, this worker's own."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    url = broker.url(int(worker) + 1)
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+@pytest.fixture
+def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
+    """A copy of the run's key files for tests that add to them or take some away."""
+    folder = tmp_path / "secrets"
+    shutil.copytree(run.secrets, folder)
+    folder.chmod(0o700)
+    settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
+    return folder
