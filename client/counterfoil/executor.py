@@ -1,0 +1,359 @@
+"""The executor's side: claim approved orders, start each once, run its handler, report what the
+tool answered.
+
+The rules, in the order in which they bite:
+
+1. Nothing runs that the console did not start: the payload comes from the start's answer, never
+   from elsewhere.
+2. The payload must have the hash that the start names; else nothing runs, and that is reported.
+3. No effect begins once the lease is over (`counterfoil.lease`), also when the answer to the start
+   came late.
+4. The handler runs at most once for each start. Only the *report* is sent again, as the same write,
+   until answered.
+5. Whatever the handler raises is reported, as `failed` or `timeout`; it is `before_send` only if
+   nothing can have left.
+
+If this process dies in between, the console's lease runs out and the console reads the real system
+back. Nothing is kept on disk to resume from, on purpose: a second run of the handler is what must
+never happen by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from counterfoil.canonical import NotCanonical, canonical, digest
+from counterfoil.connection import Connection
+from counterfoil.lease import Lease, LeaseOver
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.proof import load_key
+from counterfoil.trace import read_trace
+from counterfoil.work import Failure, NothingSent, Result, Work
+
+log = logging.getLogger("counterfoil.executor")
+
+Handler = Callable[[Work], Result]
+
+
+@dataclass(frozen=True)
+class Order:
+    """An action that is ready to run, with the grant that starts it once."""
+
+    action_id: str
+    tool: str
+    version: str
+    grant: str
+    grant_expires_at: str
+
+
+class Executor:
+    """A process that carries out orders for a set of tools."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        executor_id: str,
+        key_file: Path,
+        handlers: Mapping[str, Handler],
+        wrapper_version: str = "1",
+        timeout_s: int = 30,
+        wait_s: int = 10,
+        report_for_s: float = 600.0,
+        own_hash: Callable[[Order], str | None] | None = None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http)
+        self._key = load_key(key_file)
+        self._executor_id = executor_id
+        self._handlers = dict(handlers)
+        self._wrapper_version = wrapper_version
+        self._timeout_s = timeout_s
+        self._wait_s = wait_s
+        self._report_for_s = report_for_s
+        self._own_hash = own_hash
+        self._stop = threading.Event()
+        self._waiting = threading.Event()
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that this executor has handlers for."""
+        return sorted(self._handlers)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is only waiting for work, so that it may be interrupted without leaving an
+        effect in doubt.
+        """
+        return self._waiting.is_set()
+
+    def stop(self) -> None:
+        """Finish the order in hand, take no other."""
+        self._stop.set()
+
+    def register(self) -> None:
+        """Make the public key known; grants are bound to it from then on."""
+        body = {
+            "executor_id": self._executor_id,
+            "public_jwk": self._key.public_jwk,
+            "tools": self.tools,
+        }
+        self._connection.write(
+            "/executors", body, give_up_after_s=self._report_for_s, stop=self._stop
+        )
+
+    def ready(self) -> list[dict[str, Any]]:
+        """The orders that are ready, or what each waits for; claims nothing."""
+        answer = self._connection.get("/executions/ready", params={"tools": ",".join(self.tools)})
+        orders: list[dict[str, Any]] = answer["orders"] if "orders" in answer else answer["items"]
+        return orders
+
+    def claim(self, *, limit: int = 1) -> list[Order]:
+        """Reserve up to `limit` orders, waiting for work if there is none."""
+        body = {
+            "executor_id": self._executor_id,
+            "tools": self.tools,
+            "limit": limit,
+            "wait_s": self._wait_s,
+        }
+        self._waiting.set()
+        try:
+            answer = self._connection.post("/executions/claim", body)
+        finally:
+            self._waiting.clear()
+        return [_order(item) for item in answer["orders"]]
+
+    def run(self) -> None:
+        """Register, then carry out orders one at a time until stopped; the console being away only
+        makes it wait.
+        """
+        pause = 0.5
+        registered = False
+        while not self._stop.is_set():
+            try:
+                if not registered:
+                    self.register()
+                    registered = True
+                for order in self.claim():
+                    self.execute(order)
+                pause = 0.5
+            except (Problem, Unreachable) as fault:
+                # A console that answers with a refusal may have forgotten the key (a restored
+                # database): say it again.
+                registered = registered and not isinstance(fault, Problem)
+                log.warning("waiting %.1f s for the console: %s", pause, fault)
+                self._stop.wait(pause)
+                pause = min(pause * 2, 15.0)
+
+    def execute(self, order: Order) -> Result | None:
+        """Start, run and report one order; None when the console refused the start (then nothing
+        ran).
+        """
+        try:
+            work = self._start(order)
+        except (Problem, Unreachable) as refusal:
+            log.warning("%s of action %s did not start: %s", order.tool, order.action_id, refusal)
+            return None
+        try:
+            with self._heartbeats(work):
+                result = self._run(work)
+        except BaseException:
+            # The process is being ended from inside the handler: say what is known, then let it
+            # end.
+            self._report(
+                work, _open_failure("INTERRUPTED", "The executor was ended while the tool ran.")
+            )
+            raise
+        self._report(work, result)
+        return result
+
+    def _start(self, order: Order) -> Work:
+        path = f"/actions/{order.action_id}/executions"
+        body: dict[str, Any] = {
+            "grant": order.grant,
+            "executor_id": self._executor_id,
+            "wrapper_version": self._wrapper_version,
+            "timeout_s": self._timeout_s,
+        }
+        own_hash = self._own_hash(order) if self._own_hash else None
+        if own_hash:
+            body["payload_hash"] = own_hash
+        asked_at = time.monotonic()
+        # Sending a start again is safe: it is the same write, and nothing has run as long as no
+        # answer came.
+        answer = self._connection.write(
+            path,
+            body,
+            give_up_after_s=20.0,
+            headers=lambda: self._possession(path, order.grant),
+            stop=self._stop,
+        )
+        return self._work(order, answer, asked_at)
+
+    def _possession(self, path: str, grant: str) -> dict[str, str]:
+        url = self._connection.address(path)
+        return {
+            "DPoP": self._key.proof(method="POST", url=url, token=grant, at=self._connection.now())
+        }
+
+    def _work(self, order: Order, answer: Mapping[str, Any], asked_at: float) -> Work:
+        # The lease began no earlier than the request was sent, so the attempt's time is counted
+        # from there.
+        spent_s = time.monotonic() - asked_at
+        lease = Lease(
+            for_s=self._until(answer["lease_expires_at"]), timeout_s=self._timeout_s - spent_s
+        )
+        return Work(
+            action_id=order.action_id,
+            tool=order.tool,
+            version=order.version,
+            attempt=str(answer["attempt"]),
+            payload=answer["payload"],
+            payload_hash=str(answer["payload_hash"]),
+            idempotency_key=str(answer["idempotency_key"]),
+            trace=read_trace(answer.get("trace")),
+            lease=lease,
+        )
+
+    def _until(self, moment: str) -> float:
+        return datetime.fromisoformat(moment).timestamp() - self._connection.now()
+
+    def _run(self, work: Work) -> Result:
+        try:
+            _check_payload(work)
+            work.lease.require()
+            if work.tool not in self._handlers:
+                raise NothingSent("NO_HANDLER", f"This executor has no handler for {work.tool}.")
+            result = self._handlers[work.tool](work)
+            if not isinstance(result, Result):
+                raise TypeError(
+                    f"the handler of {work.tool} returned {type(result).__name__}, not a Result"
+                )
+            return result
+        except NothingSent as refusal:
+            phase = "after_send" if work.begun else "before_send"
+            return Result("failed", error=Failure(refusal.code, refusal.message, phase))
+        except LeaseOver as over:
+            phase = "after_send" if work.begun else "before_send"
+            return Result("failed", error=Failure("LEASE_OVER", str(over), phase))
+        except (TimeoutError, httpx.TimeoutException) as late:
+            return Result("timeout", error=Failure("TOOL_TIMEOUT", _said(late), "unknown"))
+        except Exception as fault:
+            log.exception("%s of action %s raised", work.tool, work.action_id)
+            return _open_failure("TOOL_RAISED", _said(fault))
+
+    @contextmanager
+    def _heartbeats(self, work: Work) -> Iterator[None]:
+        done = threading.Event()
+        thread = threading.Thread(
+            target=self._beat, args=(work, done), name="heartbeat", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(timeout=1.0)
+
+    def _beat(self, work: Work, done: threading.Event) -> None:
+        path = f"/actions/{work.action_id}/executions/{work.attempt}/heartbeat"
+        while (left_s := work.lease.left_s()) > 0.0 and not done.wait(max(0.2, left_s / 3)):
+            try:
+                answer = self._connection.post(
+                    path, {}, trace=work.trace, timeout_s=max(1.0, left_s)
+                )
+                if answer and answer.get("lease_expires_at"):
+                    work.lease.extend(for_s=self._until(answer["lease_expires_at"]))
+            except Unreachable:
+                log.warning("heartbeat of action %s was not answered", work.action_id)
+            except Problem as refusal:
+                if refusal.status in (403, 404, 409):
+                    work.lease.lose()
+                log.warning("heartbeat of action %s was refused: %s", work.action_id, refusal)
+
+    def _report(self, work: Work, result: Result) -> None:
+        path = f"/actions/{work.action_id}/executions/{work.attempt}/observations"
+        try:
+            self._connection.write(
+                path,
+                _observation(work, result),
+                give_up_after_s=self._report_for_s,
+                trace=work.trace,
+                stop=self._stop,
+            )
+        except (Problem, Unreachable):
+            # The effect is not repeated. The console's lease runs out and it reads the system back.
+            log.exception("the observation of action %s could not be delivered", work.action_id)
+
+
+def _check_payload(work: Work) -> None:
+    try:
+        found = digest(dict(work.payload))
+    except NotCanonical as fault:
+        raise NothingSent("PAYLOAD_NOT_CANONICAL", str(fault)) from fault
+    if found != work.payload_hash:
+        raise NothingSent(
+            "PAYLOAD_HASH_MISMATCH", f"The payload has the hash {found}, not {work.payload_hash}."
+        )
+
+
+def _observation(work: Work, result: Result) -> dict[str, Any]:
+    error = result.error
+    body: dict[str, Any] = {
+        "result": {
+            "tool": work.tool,
+            "status": result.status,
+            "evidence": result.evidence,
+            "error": {"code": error.code, "message": error.message, "phase": error.phase}
+            if error
+            else None,
+            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "side_effects": list(result.side_effects),
+        }
+    }
+    if result.sub_results:
+        body["sub_results"] = [_plain(dict(item)) for item in result.sub_results]
+    if result.raw is not None:
+        body["raw"] = _plain(result.raw)
+    return body
+
+
+def _plain(raw: Any) -> Any:
+    """The tool's own output, as text when it has no canonical form: it must not keep the
+    observation from arriving.
+    """
+    try:
+        canonical(raw)
+    except NotCanonical:
+        return json.dumps(raw, default=repr)
+    return raw
+
+
+def _order(item: Mapping[str, Any]) -> Order:
+    return Order(
+        action_id=item["action_id"],
+        tool=item["tool"],
+        version=item["version"],
+        grant=item["grant"],
+        grant_expires_at=item["grant_expires_at"],
+    )
+
+
+def _open_failure(code: str, message: str) -> Result:
+    return Result("failed", error=Failure(code, message, "unknown"))
+
+
+def _said(fault: BaseException) -> str:
+    return f"{type(fault).__name__}: {fault}"[:500]

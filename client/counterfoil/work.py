@@ -1,0 +1,84 @@
+"""What a handler is given, and what it gives back.
+
+A handler is `(Work) -> Result`. It begins each effect inside `with work.effect("name"):`, which
+asks the lease first. An exception is believed to mean "nothing was sent" only when the handler says
+so with `NothingSent` and no effect had begun; every other exception leaves it open what happened,
+and is reported so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterfoil.lease import Lease
+from counterfoil.trace import Trace
+
+
+class NothingSent(Exception):
+    """The handler stopped before anything left it: nothing can have changed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Work:
+    """One attempt at one action: the stored payload, and what ties its effect to the record."""
+
+    action_id: str
+    tool: str
+    version: str
+    attempt: str
+    payload: Mapping[str, Any]
+    payload_hash: str
+    idempotency_key: str
+    trace: Trace
+    lease: Lease
+    begun: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def effect(self, name: str) -> Iterator[None]:
+        """Begin the effect `name`, unless the lease is over; from here on something may have been
+        sent.
+        """
+        self.lease.require()
+        self.begun.append(name)
+        yield
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a tool did not do what was asked; `phase` is `before_send` only when nothing left the
+    executor.
+    """
+
+    code: str
+    message: str
+    phase: str = "after_send"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the tool answered: evidence, not truth."""
+
+    status: str
+    evidence: str | None = None
+    error: Failure | None = None
+    side_effects: Sequence[str] = ()
+    sub_results: Sequence[Mapping[str, Any]] = ()
+    raw: Any = None
+
+
+def succeeded(evidence: str, *side_effects: str, raw: Any = None) -> Result:
+    """The tool says that it is done; the receipt is what it can be held to."""
+    return Result("success", evidence=evidence, side_effects=side_effects, raw=raw)
+
+
+def failed(code: str, message: str, *, phase: str = "after_send") -> Result:
+    """The tool says that it is not done."""
+    return Result("failed", error=Failure(code, message, phase))

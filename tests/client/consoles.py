@@ -1,0 +1,136 @@
+"""A small HTTP server that stands in for the console, so that the client library meets real sockets.
+
+It answers what it was told to answer, in order, and keeps every request that it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from counterfoil.canonical import digest
+
+PAYLOAD = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Answer:
+    """What to answer once; `silent` closes the connection after the request was read."""
+
+    status: int = 200
+    body: Any = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    silent: bool = False
+
+
+class StandIn:
+    """The stand-in console: `plan(...)` what an address answers; the last answer stays."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.ahead_s = 0.0
+        self.seen: list[Seen] = []
+        self._plans: dict[str, list[Answer | Callable[[Seen], Answer]]] = {}
+        self._lock = threading.Lock()
+
+    def plan(self, ending: str, *answers: Answer | Callable[[Seen], Answer]) -> None:
+        self._plans[ending] = list(answers)
+
+    def to(self, ending: str) -> list[Seen]:
+        with self._lock:
+            return [seen for seen in self.seen if seen.path.endswith(ending)]
+
+    def answer(self, seen: Seen) -> Answer:
+        with self._lock:
+            self.seen.append(seen)
+            for ending, answers in self._plans.items():
+                if seen.path.partition("?")[0].endswith(ending):
+                    chosen = answers.pop(0) if len(answers) > 1 else answers[0]
+                    return chosen(seen) if callable(chosen) else chosen
+        return Answer(404, {"code": "NOT_FOUND", "title": "Not found"})
+
+
+@contextmanager
+def stand_in() -> Iterator[StandIn]:
+    """A stand-in console on a free port of this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    console = StandIn(f"http://127.0.0.1:{server.server_address[1]}")
+    server.RequestHandlerClass = _handler(console)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield console
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def started(**changes: Any) -> Answer:
+    """The answer to a start, good for a minute."""
+    body = {
+        "attempt": "1",
+        "payload": PAYLOAD,
+        "payload_hash": digest(PAYLOAD),
+        "idempotency_key": "key-1",
+        "lease_expires_at": "2999-01-01T00:00:00Z",
+        "trace": f"00-{'a' * 32}-{'b' * 16}-01",
+    }
+    return Answer(201, body | changes)
+
+
+def refusal(status: int, code: str, **more: Any) -> Answer:
+    """A problem, as RFC 9457 writes it."""
+    body = {"status": status, "code": code, "title": code.title(), "detail": "Because."}
+    return Answer(status, body | more, {"Content-Type": "application/problem+json"})
+
+
+def _handler(console: StandIn) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def _serve(self) -> None:
+            text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(text) if text else None
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            answer = console.answer(Seen(self.command, self.path, headers, body))
+            if answer.silent:
+                self.close_connection = True
+                return
+            data = json.dumps(answer.body).encode()
+            date = formatdate(time.time() + console.ahead_s, usegmt=True)
+            self.send_response_only(answer.status)
+            defaults = {"Content-Type": "application/json", "Date": date}
+            for name, value in (defaults | answer.headers).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler

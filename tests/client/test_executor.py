@@ -1,0 +1,295 @@
+"""The executor loop against a console that loses answers, refuses and takes its time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from counterfoil.canonical import digest
+from counterfoil.executor import Executor, Order
+from counterfoil.proof import read_claims
+from counterfoil.work import NothingSent, Result, failed, succeeded
+from tests.client.consoles import PAYLOAD, Answer, refusal, stand_in, started
+
+ORDER = Order("act-1", "refund", "1.0.0", "head.body.sign", "2999-01-01T00:00:00Z")
+SILENT = Answer(silent=True)
+
+
+@pytest.fixture
+def console():
+    with stand_in() as server:
+        server.plan("/executions", started())
+        server.plan("/observations", Answer(202, {"state": "PENDING"}))
+        server.plan("/heartbeat", Answer(200, {"lease_expires_at": "2999-01-01T00:00:00Z"}))
+        yield server
+
+
+@pytest.fixture
+def executor_for(console, tmp_path):
+    made = []
+
+    def make(handler, **options):
+        executor = Executor(
+            url=console.url,
+            key="cf_exec_test",
+            executor_id="tester",
+            key_file=tmp_path / "executor.jwk",
+            handlers={"refund": handler},
+            **{"report_for_s": 5.0, "timeout_s": 30, "wait_s": 1} | options,
+        )
+        made.append(executor)
+        return executor
+
+    yield make
+    for executor in made:
+        executor._connection.close()
+
+
+def _done(work):
+    with work.effect("refund"):
+        return succeeded("refund/1", "refund")
+
+
+def _reported(console):
+    return console.to("/observations")[-1].body["result"]
+
+
+def _soon(seconds):
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_handler_gets_the_stored_payload_with_key_and_trace(console, executor_for):
+    seen = []
+    executor_for(lambda work: seen.append(work) or _done(work)).execute(ORDER)
+    assert seen[0].payload == PAYLOAD
+    assert seen[0].idempotency_key == "key-1"
+    assert seen[0].trace.trace_id == "a" * 32
+
+
+def test_the_result_is_reported_with_its_trace(console, executor_for):
+    executor_for(_done).execute(ORDER)
+    report = console.to("/observations")[0]
+    assert report.path == "/api/v1/actions/act-1/executions/1/observations"
+    assert report.headers["traceparent"] == f"00-{'a' * 32}-{'b' * 16}-01"
+    assert report.body["result"]["status"] == "success"
+    assert report.body["result"]["evidence"] == "refund/1"
+    assert report.body["result"]["error"] is None
+
+
+def test_each_write_carries_an_idempotency_key(console, executor_for):
+    executor_for(_done).execute(ORDER)
+    assert all(seen.headers["idempotency-key"] for seen in console.seen if seen.method == "POST")
+
+
+def test_a_report_is_sent_again_and_the_effect_is_not_repeated(console, executor_for):
+    runs = []
+    console.plan("/observations", SILENT, refusal(503, "DOWN"), Answer(202, {"state": "PENDING"}))
+    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    reports = console.to("/observations")
+    assert len(runs) == 1
+    assert len(reports) == 3
+    assert len({report.headers["idempotency-key"] for report in reports}) == 1
+    assert len({str(report.body) for report in reports}) == 1
+
+
+def test_a_report_that_is_refused_for_good_is_not_sent_again(console, executor_for):
+    console.plan("/observations", refusal(422, "NOT_CANONICAL"))
+    executor_for(_done).execute(ORDER)
+    assert len(console.to("/observations")) == 1
+
+
+def test_a_start_without_an_answer_is_the_same_write_with_a_new_proof(console, executor_for):
+    runs = []
+    console.plan("/executions", SILENT, started())
+    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    starts = console.to("/executions")
+    assert len(runs) == 1
+    assert len({start.headers["idempotency-key"] for start in starts}) == 1
+    assert len({start.headers["dpop"] for start in starts}) == 2
+
+
+def test_the_start_names_the_grant_and_the_attempts_time(console, executor_for):
+    executor_for(_done, timeout_s=7).execute(ORDER)
+    assert console.to("/executions")[0].body == {
+        "grant": "head.body.sign",
+        "executor_id": "tester",
+        "wrapper_version": "1",
+        "timeout_s": 7,
+    }
+
+
+@pytest.mark.parametrize("code", ["GRANT_CONSUMED", "TARGET_FROZEN", "PAYLOAD_HASH_MISMATCH"])
+def test_a_refused_start_runs_nothing_and_reports_nothing(console, executor_for, code):
+    runs = []
+    console.plan("/executions", refusal(409, code))
+    assert executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER) is None
+    assert runs == []
+    assert console.to("/observations") == []
+
+
+def test_an_executor_may_present_the_hash_that_it_expects(console, executor_for):
+    executor_for(_done, own_hash=lambda order: "f" * 64).execute(ORDER)
+    assert console.to("/executions")[0].body["payload_hash"] == "f" * 64
+
+
+def test_a_payload_with_another_hash_is_not_run(console, executor_for):
+    runs = []
+    console.plan("/executions", started(payload_hash=digest({"order_id": "EX-2"})))
+    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    assert runs == []
+    assert _reported(console)["error"]["code"] == "PAYLOAD_HASH_MISMATCH"
+    assert _reported(console)["error"]["phase"] == "before_send"
+
+
+def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
+    runs = []
+    console.plan("/executions", started(payload={"amount": 12.5}))
+    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    assert runs == []
+    assert _reported(console)["error"]["phase"] == "before_send"
+
+
+def test_a_lease_that_is_over_lets_no_effect_begin(console, executor_for):
+    runs = []
+    console.plan("/executions", started(lease_expires_at=_soon(-1)))
+    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    assert runs == []
+    assert _reported(console)["error"] == {
+        "code": "LEASE_OVER",
+        "message": "The lease was over before the effect could begin.",
+        "phase": "before_send",
+    }
+
+
+def test_a_handler_that_takes_too_long_to_prepare_begins_no_effect(console, executor_for):
+    console.plan("/executions", started(lease_expires_at=_soon(0.5)))
+    console.plan("/heartbeat", SILENT)
+    effects = []
+
+    def slow(work):
+        time.sleep(0.8)
+        with work.effect("refund"):
+            effects.append(1)
+        return succeeded("refund/1")
+
+    executor_for(slow).execute(ORDER)
+    assert effects == []
+    assert _reported(console)["error"]["phase"] == "before_send"
+
+
+def test_heartbeats_keep_a_lease_alive(console, executor_for):
+    console.plan("/executions", started(lease_expires_at=_soon(0.9)))
+    console.plan("/heartbeat", lambda seen: Answer(200, {"lease_expires_at": _soon(2)}))
+
+    def slow(work):
+        time.sleep(1.3)
+        return _done(work)
+
+    executor_for(slow).execute(ORDER)
+    assert _reported(console)["status"] == "success"
+
+
+def test_a_refused_heartbeat_ends_the_lease(console, executor_for):
+    console.plan("/executions", started(lease_expires_at=_soon(0.9)))
+    console.plan("/heartbeat", refusal(409, "LEASE_OVER"))
+
+    def slow(work):
+        time.sleep(0.6)
+        return _done(work)
+
+    executor_for(slow).execute(ORDER)
+    assert _reported(console)["error"]["code"] == "LEASE_OVER"
+
+
+def _says_nothing_was_sent(work):
+    raise NothingSent("OUT_OF_STOCK", "There is none left.")
+
+
+def _says_so_after_it_began(work):
+    with work.effect("refund"):
+        raise NothingSent("OUT_OF_STOCK", "There is none left.")
+
+
+def _breaks(work):
+    raise ValueError("no")
+
+
+def _times_out(work):
+    raise TimeoutError("too long")
+
+
+def _answers_nonsense(work):
+    return "done"
+
+
+@pytest.mark.parametrize(
+    ("handler", "status", "code", "phase"),
+    [
+        (_says_nothing_was_sent, "failed", "OUT_OF_STOCK", "before_send"),
+        (_says_so_after_it_began, "failed", "OUT_OF_STOCK", "after_send"),
+        (_breaks, "failed", "TOOL_RAISED", "unknown"),
+        (_times_out, "timeout", "TOOL_TIMEOUT", "unknown"),
+        (_answers_nonsense, "failed", "TOOL_RAISED", "unknown"),
+        (lambda work: failed("STALE", "Moved."), "failed", "STALE", "after_send"),
+    ],
+)
+def test_no_trouble_of_a_handler_is_hidden(console, executor_for, handler, status, code, phase):
+    executor_for(handler).execute(ORDER)
+    result = _reported(console)
+    assert result["status"] == status
+    assert result["error"]["code"] == code
+    assert result["error"]["phase"] == phase
+
+
+def test_an_interrupted_handler_is_reported_and_the_process_still_ends(console, executor_for):
+    def ended(work):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        executor_for(ended).execute(ORDER)
+    assert _reported(console)["error"]["phase"] == "unknown"
+
+
+def test_output_without_canonical_form_does_not_stop_the_report(console, executor_for):
+    executor_for(lambda work: Result("success", raw={"at": 1.5, "who": object()})).execute(ORDER)
+    assert "1.5" in console.to("/observations")[0].body["raw"]
+
+
+def test_the_loop_registers_its_public_key_claims_and_stops(console, executor_for):
+    order = {
+        "action_id": "act-1",
+        "tool": "refund",
+        "version": "1.0.0",
+        "grant": "head.body.sign",
+        "grant_expires_at": "2999-01-01T00:00:00Z",
+    }
+    done = threading.Event()
+    console.plan("/executors", SILENT, Answer(200, {"executor_id": "tester"}))
+    console.plan("/claim", Answer(200, {"orders": [order]}), Answer(200, {"orders": []}))
+    executor = executor_for(lambda work: done.set() or _done(work))
+    thread = threading.Thread(target=executor.run)
+    thread.start()
+    assert done.wait(5)
+    executor.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    registered = console.to("/executors")[-1].body
+    assert registered["tools"] == ["refund"]
+    assert set(registered["public_jwk"]) == {"crv", "kty", "x"}
+    claim = console.to("/claim")[0].body
+    assert claim == {"executor_id": "tester", "tools": ["refund"], "limit": 1, "wait_s": 1}
+
+
+def test_a_console_whose_clock_differs_still_gets_a_fitting_proof(console, executor_for):
+    console.ahead_s = 3600.0
+    console.plan("/executors", Answer(200, {}))
+    console.plan("/executions", started(lease_expires_at=_soon(3605)))
+    executor = executor_for(_done)
+    executor.register()
+    executor.execute(ORDER)
+    proof = console.to("/executions")[0].headers["dpop"]
+    assert abs(read_claims(proof)["iat"] - time.time() - 3600) < 3
+    assert _reported(console)["status"] == "success"
