@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -307,3 +308,24 @@ def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
     folder.chmod(0o700)
     settings.COUNTERFOIL_SECRETS_DIR = folder  # type: ignore[attr-defined]
     return folder
+
+
+def _new_tenant(slug: str) -> UUID:
+    from ledger import operations
+
+    at = datetime.now(UTC)
+    return operations.create_tenant(
+        tenant_id=operations.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
+    ).id
+
+
+@pytest.fixture
+def tenant(db: None) -> UUID:
+    """A tenant in the test's own transaction."""
+    return _new_tenant("orchid")
+
+
+@pytest.fixture
+def other_tenant(db: None) -> UUID:
+    """Somebody else's tenant."""
+    return _new_tenant("willow")

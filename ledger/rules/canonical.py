@@ -53,7 +53,7 @@ def parse(data: bytes) -> Any:
 
 
 def read(data: bytes | str) -> Any:
-    """The value of a JSON text as a client sends it, within the profile; size, depth and duplicate names are checked."""
+    """The value of a JSON text as a client sends it, within the profile (rules 1 to 4)."""
     text = _text(data)
     try:
         value = json.loads(
@@ -87,7 +87,7 @@ def _text(data: bytes | str) -> str:
 
 
 def _check(value: Any, depth: int) -> bool:
-    """Refuse what lies outside the profile; True when every name is below U+10000 (orjson's order is then RFC 8785's)."""
+    """Refuse what lies outside the profile; True when every name is below U+10000."""
     if depth > MAX_DEPTH:
         raise NotCanonical(f"The value is nested deeper than {MAX_DEPTH} levels.")
     kind = type(value)
@@ -102,7 +102,8 @@ def _check(value: Any, depth: int) -> bool:
     if kind is dict:
         return _check_object(value, depth)
     if kind is list or kind is tuple:
-        return all([_check(item, depth + 1) for item in value])
+        plain = [_check(item, depth + 1) for item in value]
+        return all(plain)
     raise NotCanonical(f"A {kind.__name__} has no canonical form here; use strings or integers.")
 
 

@@ -3,7 +3,8 @@
 1. An entry is what `ledger_entry.schema.json` says, formats asserted (R-LE-03, R-LE-04, R-LE-16).
 2. A mutating action always carries its idempotency block, a gated one its approval block, and one whose recovery has
    begun its recovery block, each complete (R-LE-05, R-LE-06).
-3. `amend` lays changes over the entry before, block by block; it never drops a block. Times do not go backwards (R-LE-12).
+3. `amend` lays changes over the entry before, block by block; it never drops a block. Times never run
+   backwards (R-LE-12).
 4. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
 """
 

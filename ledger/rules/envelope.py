@@ -33,14 +33,30 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ledger.rules.canonical import canonical, parse as parse_canonical
+from ledger.rules.canonical import canonical
+from ledger.rules.canonical import parse as parse_canonical
 from ledger.rules.refusals import Refused
 
 VERSION = 1
 SALT_BYTES = 32
 _TAG = b"counterfoil/commitment/1\x00"
 _NAMES = frozenset(
-    "v origin id kind subject seq prev from to actor at causation digests commitments".split()
+    [
+        "v",
+        "origin",
+        "id",
+        "kind",
+        "subject",
+        "seq",
+        "prev",
+        "from",
+        "to",
+        "actor",
+        "at",
+        "causation",
+        "digests",
+        "commitments",
+    ]
 )
 
 

@@ -225,7 +225,9 @@ def replay(kind: str, events: Iterable[tuple[str, str]]) -> str:
     state = ""
     for number, (start, target) in enumerate(events, 1):
         if start != state:
-            raise IllegalTransition(f"Event {number} starts from {start or 'nothing'}, but the {kind} was {state or 'new'}.")
+            raise IllegalTransition(
+                f"Event {number} starts from {start or 'nothing'}, but the {kind} was {state or 'new'}."
+            )
         if start != target and (start, target) not in MACHINES[kind]:
             raise IllegalTransition(f"Event {number} takes a {kind} from {start or 'nothing'} to {target}.")
         state = target

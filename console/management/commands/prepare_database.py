@@ -20,7 +20,6 @@ PARTITIONS_AHEAD_MONTHS = 3
 READ = ("SELECT",)
 APPEND = ("SELECT", "INSERT")
 CHANGE = ("SELECT", "INSERT", "UPDATE")
-READ_AND_LOCK = ("SELECT", "UPDATE (id)")
 OWN = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 # What the application role may do, table by table. A table that is not here stops the command, so that
@@ -77,7 +76,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.
-FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant")
+FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
 
 
 class Command(BaseCommand):

@@ -1,0 +1,256 @@
+"""Before the effect: agents, sessions, calls, approvals, executors, grants, attempts. Columns and constraints only."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+
+
+class Agent(models.Model):
+    """A registered agent; `actor_id` is how the record names it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    agent_id = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "agent_id"], name="agent_id_is_unique")]
+
+    def __str__(self) -> str:
+        return self.agent_id
+
+
+class AgentVersion(models.Model):
+    """One registration of an agent, sealed by a keyed fingerprint (R-CR-05)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    agent_id = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    tools = models.JSONField()
+    output_tags = models.JSONField(default=list)
+    model_tier = models.CharField(max_length=64, default="")
+    registered_by = models.CharField(max_length=200)
+    registered_at = models.DateTimeField()
+    fingerprint = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "agent_id", "version"], name="agent_version_is_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} {self.version}"
+
+
+class Session(models.Model):
+    """A session: the contract that was negotiated and the goal that was pinned. Neither changes afterwards."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    agent_id = models.CharField(max_length=128)
+    agent_version = models.CharField(max_length=64)
+    actor_id = models.UUIDField()
+    key_actor = models.UUIDField()
+    fingerprint = models.CharField(max_length=64)
+    goal = models.TextField()
+    pin_hash = models.CharField(max_length=64)
+    pinned_at = models.DateTimeField()
+    pin_expires_at = models.DateTimeField()
+    contract = models.JSONField()
+    run_id = models.CharField(max_length=128)
+    iteration_limit = models.IntegerField(null=True)
+    calls_accepted = models.IntegerField(default=0)
+    calls_refused = models.IntegerField(default=0)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "agent_id", "id"], name="session_by_agent")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Call(models.Model):
+    """The gate record of one call, accepted or refused. Append-only (R-TG-04, R-TG-11)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    session_id = models.UUIDField()
+    agent_id = models.CharField(max_length=128)
+    call_id = models.CharField(max_length=128)
+    tool = models.CharField(max_length=200)
+    accepted = models.BooleanField()
+    code = models.CharField(max_length=40)
+    category = models.CharField(max_length=40)
+    reason = models.TextField()
+    request_hash = models.CharField(max_length=64)
+    restated_goal = models.TextField(blank=True)
+    disclosed = models.IntegerField()
+    action_id = models.UUIDField(null=True)
+    result = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "session_id", "call_id"], condition=~Q(call_id=""), name="call_id_is_unique"
+            )
+        ]
+        indexes = [models.Index(fields=["tenant_id", "session_id", "id"], name="call_by_session")]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.code}"
+
+
+class Approval(models.Model):
+    """The request to people for one action."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    state = models.CharField(max_length=16)
+    payload_hash = models.CharField(max_length=64)
+    rendering_digest = models.CharField(max_length=64)
+    contract_digest = models.CharField(max_length=64)
+    policy_digest = models.CharField(max_length=64)
+    policy_version = models.CharField(max_length=64)
+    policy_row = models.CharField(max_length=200)
+    step_up = models.CharField(max_length=1)
+    requester = models.UUIDField()
+    requested_at = models.DateTimeField()
+    decide_by = models.DateTimeField()
+    release_by = models.DateTimeField(null=True)
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "action_id"],
+                condition=Q(state__in=["REQUESTED", "APPROVED"]),
+                name="approval_one_live_per_action",
+            )
+        ]
+        indexes = [models.Index(fields=["tenant_id", "state", "decide_by"], name="approval_inbox")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
+
+
+class Vote(models.Model):
+    """One person's signed answer. Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    approval_id = models.UUIDField()
+    voter = models.UUIDField()
+    verdict = models.CharField(max_length=16)
+    evidence_class = models.CharField(max_length=1)
+    statement = models.BinaryField()
+    statement_hash = models.CharField(max_length=64)
+    reason = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "approval_id", "voter"], name="vote_once")]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.id}"
+
+
+class Executor(models.Model):
+    """A registered executor and the public key that its grants are bound to."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    executor_id = models.CharField(max_length=128)
+    key_actor = models.UUIDField()
+    public_jwk = models.JSONField()
+    thumbprint = models.CharField(max_length=64)
+    tools = models.JSONField()
+    registered_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "executor_id"], name="executor_id_is_unique")]
+
+    def __str__(self) -> str:
+        return self.executor_id
+
+
+class Grant(models.Model):
+    """One minted grant: the order it reserves, until it is consumed, voided or runs out."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "jti")
+    tenant_id = models.UUIDField()
+    jti = models.UUIDField()
+    action_id = models.UUIDField()
+    executor_id = models.CharField(max_length=128)
+    token_hash = models.CharField(max_length=64)
+    attempt = models.IntegerField()
+    minted_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    consumed_at = models.DateTimeField(null=True)
+    voided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(consumed_at__isnull=True) | Q(voided_at__isnull=True), name="grant_ends_one_way"
+            )
+        ]
+        indexes = [models.Index(fields=["tenant_id", "action_id", "attempt"], name="grant_by_action")]
+
+    def __str__(self) -> str:
+        return str(self.jti)
+
+
+class Attempt(models.Model):
+    """One start of an execution: the redemption of one grant, and its lease."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "action_id", "number")
+    tenant_id = models.UUIDField()
+    action_id = models.UUIDField()
+    number = models.IntegerField()
+    jti = models.UUIDField()
+    executor_id = models.CharField(max_length=128)
+    wrapper_version = models.CharField(max_length=64)
+    started_at = models.DateTimeField()
+    timeout_s = models.IntegerField()
+    lease_expires_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "jti"], name="attempt_one_per_grant"),
+            models.CheckConstraint(condition=Q(lease_expires_at__lte=F("ends_at")), name="attempt_lease_is_bounded"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action_id} #{self.number}"
+
+
+class Due(models.Model):
+    """What must be looked at by a certain time: leases and approvals. Ids only, outside row-level security."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    what = models.CharField(max_length=10)
+    due_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["subject_id", "what"], name="due_once_per_subject")]
+        indexes = [models.Index(fields=["due_at"], name="due_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.subject_id}"

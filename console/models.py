@@ -1,0 +1,102 @@
+"""People, their places in tenants, and the keys of machines: the directory, outside row-level security.
+
+It holds ids, hashes and names of people; nothing about actions. `actor_id` is the pseudonym that the record knows a
+person or a key by, so that the record itself names nobody.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import Q
+
+
+class User(AbstractUser):
+    """A person who can sign in; what they may do is decided per tenant."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    single_keys = models.BooleanField(default=True)
+    theme = models.CharField(max_length=8, default="auto")
+
+
+class Membership(models.Model):
+    """A person's roles in one tenant."""
+
+    id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="memberships")
+    actor_id = models.UUIDField(unique=True)
+    is_reviewer = models.BooleanField(default=False)
+    is_operator = models.BooleanField(default=False)
+    is_compliance = models.BooleanField(default=False)
+    is_administrator = models.BooleanField(default=False)
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "user"], name="membership_one_per_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.tenant_id}"
+
+
+class ApiKey(models.Model):
+    """A machine's key: only its hash is kept, with what it may do."""
+
+    id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    kind = models.CharField(max_length=8)
+    name = models.CharField(max_length=100)
+    hash = models.CharField(max_length=64, unique=True)
+    actor_id = models.UUIDField(unique=True)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["agent", "exec", "oper", "audit"]),
+                name="api_key_kind_is_known",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class AnsweredWrite(models.Model):
+    """The first answer to a write that carried an `Idempotency-Key`, stored in the write's own transaction."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "caller", "key_hash")
+    tenant_id = models.UUIDField()
+    caller = models.UUIDField()
+    key_hash = models.CharField(max_length=64)
+    request_hash = models.CharField(max_length=64)
+    status = models.SmallIntegerField(default=0)
+    body = models.BinaryField(default=b"")
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["at"], name="answered_write_by_age")]
+
+    def __str__(self) -> str:
+        return self.key_hash
+
+
+class SpentProof(models.Model):
+    """A proof of possession that was used once; its id is never accepted again while it could still be fresh."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "jti")
+    tenant_id = models.UUIDField()
+    jti = models.CharField(max_length=128)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["at"], name="spent_proof_by_age")]
+
+    def __str__(self) -> str:
+        return self.jti

@@ -1,0 +1,313 @@
+"""The tables of the record. Columns and constraints only.
+
+`Event` and `Entry` are partitioned by subject id (so by time) and are made by SQL in the migrations; the application
+role can read them and can write them only through the function `ledger_append`.
+"""
+
+from __future__ import annotations
+
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+
+from ledger.rules.lifecycle import BLOCKS_REPEAT
+
+
+class Tenant(models.Model):
+    """An organisation whose record stands alone. Outside row-level security: it is the directory."""
+
+    id = models.UUIDField(primary_key=True)
+    slug = models.SlugField(max_length=63, unique=True)
+    name = models.CharField(max_length=200)
+    origin = models.CharField(max_length=255, unique=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Subject(models.Model):
+    """The head of one subject's events: the row that is locked, and what the next event continues."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=20)
+    state = models.CharField(max_length=32)
+    seq = models.IntegerField()
+    head = models.BinaryField()
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+class Event(models.Model):
+    """One immutable event."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "subject_id", "seq")
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    seq = models.IntegerField()
+    prev_seq = models.IntegerField(null=True)
+    id = models.UUIDField()
+    subject_kind = models.CharField(max_length=20)
+    kind = models.CharField(max_length=64)
+    from_state = models.CharField(max_length=32)
+    state = models.CharField(max_length=32)
+    prev = models.BinaryField(null=True)
+    envelope = models.BinaryField()
+    entry_hash = models.BinaryField()
+    actor_kind = models.CharField(max_length=20)
+    actor_id = models.UUIDField()
+    at = models.DateTimeField()
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        managed = False
+        db_table = "ledger_event"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject_id}/{self.seq}"
+
+
+class Entry(models.Model):
+    """What an event's envelope commits to and keeps apart: the entry (actions only) and the event's own detail."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "subject_id", "seq")
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    seq = models.IntegerField()
+    entry_salt = models.BinaryField(null=True)
+    entry = models.BinaryField(null=True)
+    detail_salt = models.BinaryField(null=True)
+    detail = models.BinaryField(null=True)
+
+    class Meta:
+        managed = False
+        db_table = "ledger_entry"
+
+    def __str__(self) -> str:
+        return f"{self.subject_id}/{self.seq}"
+
+
+class Action(models.Model):
+    """The present view of an action, for search and paging. Every changing column can be rebuilt from its events."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=32)
+    seq = models.IntegerField()
+    tool = models.CharField(max_length=128)
+    tool_version = models.CharField(max_length=64)
+    contract_digest = models.CharField(max_length=64)
+    side_effect_class = models.CharField(max_length=32)
+    reversibility = models.CharField(max_length=16)
+    mutating = models.BooleanField()
+    agent = models.CharField(max_length=128)
+    agent_actor = models.UUIDField()
+    session_id = models.UUIDField()
+    run_id = models.CharField(max_length=128)
+    call_id = models.CharField(max_length=128)
+    target = models.CharField(max_length=512)
+    operation_kind = models.CharField(max_length=64)
+    operation_key = models.CharField(max_length=64)
+    payload_hash = models.CharField(max_length=64)
+    payload_pointer = models.UUIDField(null=True)
+    approval_id = models.UUIDField(null=True)
+    trace_id = models.CharField(max_length=64)
+    supersedes = models.UUIDField(null=True)
+    ordered_by = models.UUIDField(null=True)
+    discrepancy = models.CharField(max_length=32, default="")
+    recovery_row = models.CharField(max_length=8, default="")
+    recovery_decision = models.CharField(max_length=48, default="")
+    attempt_count = models.IntegerField(default=0)
+    contradicted = models.BooleanField(default=False)
+    settled = models.BooleanField(default=False)
+    horizon_at = models.DateTimeField(null=True)
+    blocks_until = models.DateTimeField(null=True)
+    proposed_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "operation_key"],
+                condition=Q(mutating=True, state__in=sorted(map(str, BLOCKS_REPEAT))),
+                name="action_one_open_mutation",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "ordered_by"],
+                condition=Q(ordered_by__isnull=False),
+                name="action_one_child_per_order",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant_id", "state", "id"], name="action_by_state"),
+            models.Index(fields=["tenant_id", "tool", "id"], name="action_by_tool"),
+            models.Index(fields=["tenant_id", "agent", "id"], name="action_by_agent"),
+            models.Index(fields=["tenant_id", "session_id", "id"], name="action_by_session"),
+            models.Index(fields=["tenant_id", "run_id", "id"], name="action_by_run"),
+            models.Index(fields=["tenant_id", "side_effect_class", "id"], name="action_by_class"),
+            models.Index(fields=["tenant_id", "discrepancy", "id"], name="action_by_discrepancy"),
+            models.Index(fields=["tenant_id", "operation_key", "id"], name="action_by_operation"),
+            models.Index(fields=["tenant_id", "target", "id"], name="action_by_target"),
+            GinIndex(fields=["target"], opclasses=["gin_trgm_ops"], name="action_target_words"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.id}"
+
+
+class Idempotency(models.Model):
+    """The durable record of one logical mutation, polled instead of repeating it (R-EX-05, R-EX-06)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "key_hash")
+    tenant_id = models.UUIDField()
+    key_hash = models.CharField(max_length=64)
+    key = models.CharField(max_length=64)
+    request_hash = models.CharField(max_length=64)
+    action_id = models.UUIDField()
+    status = models.CharField(max_length=20)
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "action_id"], name="idempotency_one_key_per_action"),
+            models.CheckConstraint(
+                condition=Q(
+                    status__in=["PENDING", "COMPLETED", "FAILED_RETRYABLE", "FAILED_FINAL", "COMPENSATED", "EXPIRED"]
+                ),
+                name="idempotency_status_is_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key_hash
+
+
+class Evidence(models.Model):
+    """A sealed blob under a random pointer; the envelope that names it holds a salted commitment to its bytes."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    subject_id = models.UUIDField()
+    purpose = models.CharField(max_length=20)
+    media_type = models.CharField(max_length=100)
+    source = models.CharField(max_length=200)
+    observed_at = models.DateTimeField()
+    length = models.IntegerField()
+    salt = models.BinaryField()
+    sealed = models.BinaryField()
+    commitment = models.CharField(max_length=64)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "subject_id", "id"], name="evidence_by_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.id}"
+
+
+class SubjectKey(models.Model):
+    """The wrapped data key of one subject's evidence."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "subject_id")
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    wrapped = models.BinaryField()
+
+    def __str__(self) -> str:
+        return str(self.subject_id)
+
+
+class ContractVersion(models.Model):
+    """One registered version of a tool's contract, as canonical bytes."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    name = models.CharField(max_length=128)
+    version = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    document = models.BinaryField()
+    lint = models.JSONField(default=list)
+    registered_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "name", "version"], name="contract_version_is_unique"),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "digest"], name="contract_by_digest")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class PolicyVersion(models.Model):
+    """One version of a policy (approval, verification, recovery, autonomy), as canonical bytes."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=16)
+    version = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    document = models.BinaryField()
+    active = models.BooleanField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "kind", "version"], name="policy_version_is_unique"),
+            models.UniqueConstraint(fields=["tenant_id", "kind"], condition=Q(active=True), name="policy_one_active"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.version}"
+
+
+class System(models.Model):
+    """A registered authoritative system; its credential is a file or an environment variable, never a column."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    name = models.CharField(max_length=64)
+    pattern = models.CharField(max_length=32)
+    settings = models.JSONField(default=dict)
+    registered_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "name"], name="system_name_is_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Freeze(models.Model):
+    """A stop on an agent, a target, a tool, a tenant or everything; in force until lifted."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    scope = models.CharField(max_length=8)
+    value = models.CharField(max_length=512)
+    reason = models.CharField(max_length=1000)
+    placed_at = models.DateTimeField()
+    lifted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(scope__in=["agent", "tool", "target", "tenant", "all"]), name="freeze_scope_is_known"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "scope", "value"], condition=Q(lifted_at__isnull=True), name="freeze_one_in_force"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.value}"

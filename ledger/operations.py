@@ -1,0 +1,240 @@
+"""The door to the record. Every write of the product ends here, in the caller's transaction.
+
+`append` is the only way an event comes to be: it steps the state machine, writes envelope, entry and detail, moves the
+subject's head and the present view of an action, in one call of one SQL function. If the process dies anywhere before
+the caller's commit, none of it happened.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import connection
+
+from ledger import queries
+from ledger.models import Evidence, SubjectKey, Tenant
+from ledger.rules import entry as entries
+from ledger.rules import envelope as envelopes
+from ledger.rules import lifecycle, sealing
+from ledger.rules.canonical import canonical
+from ledger.rules.ids import uuid7
+from ledger.rules.lifecycle import Ground
+from ledger.rules.refusals import Refused
+
+SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
+
+
+class NoSuchSubject(Refused):
+    """There is no such thing here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it: a kind (person, agent, executor, operator, auditor, system) and a pseudonym."""
+
+    kind: str
+    id: UUID
+
+
+SYSTEM = Actor("system", SYSTEM_ACTOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A subject as the next event finds it; `seq` 0 is a subject that does not exist yet."""
+
+    tenant_id: UUID
+    id: UUID
+    kind: str
+    state: str = ""
+    seq: int = 0
+    hash: bytes | None = None
+    entry: entries.Entry | None = None
+    event_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Evidence that was stored: its pointer, and the commitment that an envelope carries."""
+
+    pointer: UUID
+    commitment: envelopes.Commitment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """What one event says besides its state: all of it is committed to, only digests and ids are in the envelope.
+
+    `changes` are laid over the action's entry (or `entry` is its first one); `detail` is the event's own document;
+    `view` are columns of the action's present view.
+    """
+
+    kind: str
+    to: str | None = None
+    grounds: frozenset[Ground] = frozenset()
+    entry: entries.Entry | None = None
+    changes: Mapping[str, Mapping[str, Any] | str] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    evidence: tuple[Sealed, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+    view: Mapping[str, Any] = field(default_factory=dict)
+    causation: UUID | None = None
+
+
+def new_id(at: datetime) -> UUID:
+    """A fresh UUIDv7 of the time `at`."""
+    return uuid7(at, secrets.token_bytes(10))
+
+
+def lock(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
+    """The subject, locked until the transaction ends; its next event must continue this head."""
+    head = queries.head_for_update(tenant_id, subject_id, kind)
+    if head is None:
+        raise NoSuchSubject
+    return Head(**head)
+
+
+def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Head:
+    """Write one event after `head` and return the new head (D4).
+
+    Refuses an illegal step, missing grounds and an entry that breaks the schema. `head` must be locked (or new) in
+    this transaction; otherwise the database refuses, and nothing is written.
+    """
+    state = lifecycle.step(
+        head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
+    )
+    snapshot = _snapshot(head, happening)
+    event_id = new_id(at)
+    entry_bytes, entry_salt = _committed(snapshot)
+    detail_bytes, detail_salt = _committed(_detail(happening))
+    envelope = envelopes.Envelope(
+        origin=origin_of(head.tenant_id),
+        id=str(event_id),
+        kind=happening.kind,
+        subject_kind=head.kind,
+        subject_id=str(head.id),
+        seq=head.seq + 1,
+        prev=head.hash.hex() if head.hash else None,
+        from_state=head.state,
+        to_state=state,
+        actor_kind=actor.kind,
+        actor_id=str(actor.id),
+        at=at,
+        causation=str(happening.causation) if happening.causation else None,
+        digests=happening.digests,
+        commitments=(
+            *_own("entry", entry_salt, entry_bytes),
+            *_own("detail", detail_salt, detail_bytes),
+            *(sealed.commitment for sealed in happening.evidence),
+        ),
+    )
+    data = envelopes.write(envelope)
+    _insert(data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot))
+    return replace(
+        head, state=state, seq=head.seq + 1, hash=envelopes.entry_hash(data), entry=snapshot, event_id=event_id
+    )
+
+
+def seal(
+    *, tenant_id: UUID, subject_id: UUID, purpose: str, data: bytes, media_type: str, source: str, at: datetime
+) -> Sealed:
+    """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it."""
+    pointer, salt = uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
+    place = f"{tenant_id}/{subject_id}/{pointer}"
+    sealed = sealing.seal(_data_key(tenant_id, subject_id), secrets.token_bytes(sealing.NONCE_BYTES), data, place)
+    digest = envelopes.commitment(purpose, salt, data)
+    Evidence.objects.create(
+        tenant_id=tenant_id,
+        id=pointer,
+        subject_id=subject_id,
+        purpose=purpose,
+        media_type=media_type,
+        source=source[:200],
+        observed_at=at,
+        length=len(data),
+        salt=salt,
+        sealed=sealed,
+        commitment=digest,
+    )
+    return Sealed(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
+
+
+def create_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
+    """A tenant and the origin of its log; its first event is written by the caller inside `tenancy`."""
+    return Tenant.objects.create(
+        id=tenant_id, slug=slug, name=name, origin=f"{host}/counterfoil/{tenant_id.hex}", created_at=at
+    )
+
+
+@lru_cache(maxsize=4096)
+def origin_of(tenant_id: UUID) -> str:
+    """The origin of a tenant's log; it never changes, so it is read once per process."""
+    return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
+
+
+def _snapshot(head: Head, happening: Happening) -> entries.Entry | None:
+    if happening.entry is not None:
+        entries.check(happening.entry)
+        return happening.entry
+    if head.entry is None:
+        return None
+    return entries.amend(head.entry, happening.changes) if happening.changes else head.entry
+
+
+def _detail(happening: Happening) -> dict[str, Any] | None:
+    detail = dict(happening.detail)
+    if happening.grounds:
+        detail["grounds"] = sorted(happening.grounds)
+    if happening.view:
+        detail["view"] = dict(happening.view)
+    return detail or None
+
+
+def _committed(value: Mapping[str, Any] | None) -> tuple[bytes | None, bytes | None]:
+    if value is None:
+        return None, None
+    return canonical(value), secrets.token_bytes(envelopes.SALT_BYTES)
+
+
+def _own(purpose: str, salt: bytes | None, data: bytes | None) -> Iterable[envelopes.Commitment]:
+    if salt is not None and data is not None:
+        yield envelopes.Commitment(purpose, None, len(data), envelopes.commitment(purpose, salt, data))
+
+
+def _view(happening: Happening, snapshot: entries.Entry | None) -> str:
+    view = dict(happening.view)
+    if snapshot is not None:
+        view["discrepancy"] = snapshot["reconciliation"]["discrepancy_class"] or ""
+        view["recovery_decision"] = snapshot["reconciliation"]["recovery_decision"] or ""
+        view["attempt_count"] = snapshot["execution"]["attempt_count"]
+    return json.dumps(view)
+
+
+def _insert(*values: bytes | str | None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT ledger_append(%s, %s, %s, %s, %s, %s::jsonb)", values)
+
+
+def _data_key(tenant_id: UUID, subject_id: UUID) -> bytes:
+    wrapped = queries.wrapped_key(tenant_id, subject_id)
+    if wrapped is not None:
+        return sealing.open_sealed(queries.key_encryption_key(), wrapped, f"{tenant_id}/{subject_id}")
+    key = secrets.token_bytes(32)
+    SubjectKey.objects.create(
+        tenant_id=tenant_id,
+        subject_id=subject_id,
+        wrapped=sealing.seal(
+            queries.key_encryption_key(), secrets.token_bytes(sealing.NONCE_BYTES), key, f"{tenant_id}/{subject_id}"
+        ),
+    )
+    return key

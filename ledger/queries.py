@@ -1,0 +1,252 @@
+"""Reads of the record. Every one runs inside `tenancy`, so row-level security stands behind each filter."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from ledger.models import (
+    Action,
+    ContractVersion,
+    Entry,
+    Event,
+    Evidence,
+    Freeze,
+    Idempotency,
+    PolicyVersion,
+    Subject,
+    SubjectKey,
+    System,
+    Tenant,
+)
+from ledger.rules import sealing
+from ledger.rules.ids import lower_bound
+from ledger.rules.lifecycle import BLOCKS_REPEAT, State
+
+
+def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
+    """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT state, seq, head, entry FROM ledger_lock(%s, %s)", [subject_id, kind])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    state, seq, head, entry = row
+    return {
+        "tenant_id": tenant_id,
+        "id": subject_id,
+        "kind": kind,
+        "state": state,
+        "seq": seq,
+        "hash": bytes(head),
+        "entry": orjson.loads(bytes(entry)) if entry is not None else None,
+    }
+
+
+def tenant(slug: str) -> Tenant | None:
+    return Tenant.objects.filter(slug=slug).first()
+
+
+def tenant_by_id(tenant_id: UUID) -> Tenant:
+    return Tenant.objects.get(id=tenant_id)
+
+
+def tenants() -> list[Tenant]:
+    return list(Tenant.objects.order_by("id"))
+
+
+def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
+    return Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("state", flat=True).first()
+
+
+def action(tenant_id: UUID, action_id: UUID) -> Action | None:
+    return Action.objects.filter(tenant_id=tenant_id, id=action_id).first()
+
+
+def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
+    """A page of actions, newest first, starting below the id `before`; never counts (keyset paging).
+
+    Filters: state, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the target),
+    since and until (datetimes).
+    """
+    found = Action.objects.filter(_wanted(filters), tenant_id=tenant_id)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return list(found.order_by("-id")[:limit])
+
+
+_COLUMNS = {
+    "state": "state",
+    "tool": "tool",
+    "agent": "agent",
+    "session": "session_id",
+    "run": "run_id",
+    "side_effect_class": "side_effect_class",
+    "discrepancy": "discrepancy",
+    "target": "target",
+}
+
+
+def _wanted(filters: dict[str, Any]) -> Q:
+    wanted = Q()
+    for name, value in filters.items():
+        if value is None or value == "":
+            continue
+        if name in _COLUMNS:
+            wanted &= Q(**{_COLUMNS[name]: value})
+        elif name == "q":
+            wanted &= Q(target__icontains=value)
+        elif name == "states":
+            wanted &= Q(state__in=value)
+        elif name == "since":
+            wanted &= Q(id__gte=lower_bound(value))
+        elif name == "until":
+            wanted &= Q(id__lt=lower_bound(value))
+        else:
+            raise ValueError(f"no filter named {name}")
+    return wanted
+
+
+def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
+    return {each.id: each for each in Action.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
+def open_repeat(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
+    """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
+    blocking = (
+        Q(state__in=[str(state) for state in BLOCKS_REPEAT])
+        | Q(state=State.FAILED, blocks_until__gt=at)
+        | Q(contradicted=True)
+    )
+    found = Action.objects.filter(blocking, tenant_id=tenant_id, operation_key=operation_key, mutating=True)
+    return (found.exclude(id=but) if but else found).order_by("-id").first()
+
+
+def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
+    """The entry that event `seq` of a subject carries."""
+    data = (
+        Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=seq)
+        .values_list("entry", flat=True)
+        .first()
+    )
+    return orjson.loads(bytes(data)) if data is not None else None
+
+
+def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
+    """Every event of a subject in order, each with its entry and detail."""
+    events = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq")
+    kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
+    return [(event, _loaded(kept[event.seq].entry), _loaded(kept[event.seq].detail)) for event in events]
+
+
+def last_event(tenant_id: UUID, subject_id: UUID) -> Event | None:
+    return Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("-seq").first()
+
+
+def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list[tuple[str, str, UUID, UUID, datetime]]:
+    """(subject kind, kind, subject id, event id, recorded at) of what was recorded after a moment, oldest first."""
+    found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=after).order_by("recorded_at")[:limit]
+    return list(found.values_list("subject_kind", "kind", "subject_id", "id", "recorded_at"))
+
+
+def _loaded(data: Any) -> dict[str, Any] | None:
+    return orjson.loads(bytes(data)) if data is not None else None
+
+
+def wrapped_key(tenant_id: UUID, subject_id: UUID) -> bytes | None:
+    data = (
+        SubjectKey.objects.filter(tenant_id=tenant_id, subject_id=subject_id).values_list("wrapped", flat=True).first()
+    )
+    return bytes(data) if data is not None else None
+
+
+@lru_cache(maxsize=1)
+def key_encryption_key() -> bytes:
+    """The key that wraps the subjects' keys: a file outside the database."""
+    return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "kek").read_text().strip())
+
+
+def evidence(tenant_id: UUID, pointer: UUID) -> Evidence | None:
+    return Evidence.objects.filter(tenant_id=tenant_id, id=pointer).first()
+
+
+def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
+    """The evidence rows of a subject, oldest first, without opening them."""
+    found = Evidence.objects.filter(tenant_id=tenant_id, subject_id=subject_id)
+    return list(found.defer("sealed").order_by("observed_at", "id"))
+
+
+def opened(tenant_id: UUID, pointer: UUID) -> bytes | None:
+    """The bytes behind an evidence pointer; `CannotOpen` when its key is gone."""
+    row = evidence(tenant_id, pointer)
+    if row is None:
+        return None
+    wrapped = wrapped_key(tenant_id, row.subject_id)
+    if wrapped is None:
+        raise sealing.CannotOpen
+    key = sealing.open_sealed(key_encryption_key(), wrapped, f"{tenant_id}/{row.subject_id}")
+    return sealing.open_sealed(key, bytes(row.sealed), f"{tenant_id}/{row.subject_id}/{pointer}")
+
+
+def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersion | None:
+    return ContractVersion.objects.filter(tenant_id=tenant_id, name=name, version=version).first()
+
+
+def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
+    return ContractVersion.objects.filter(tenant_id=tenant_id, digest=digest).first()
+
+
+def contract_versions(tenant_id: UUID) -> QuerySet[ContractVersion]:
+    return ContractVersion.objects.filter(tenant_id=tenant_id).order_by("name", "-id")
+
+
+def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVersion]:
+    """The newest registered version of each named tool."""
+    found: dict[str, ContractVersion] = {}
+    for version in ContractVersion.objects.filter(tenant_id=tenant_id, name__in=names).order_by("id"):
+        found[version.name] = version
+    return found
+
+
+def tool_names(tenant_id: UUID) -> frozenset[str]:
+    return frozenset(ContractVersion.objects.filter(tenant_id=tenant_id).values_list("name", flat=True))
+
+
+def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
+    """The policy version in force, by kind."""
+    return {policy.kind: policy for policy in PolicyVersion.objects.filter(tenant_id=tenant_id, active=True)}
+
+
+def system(tenant_id: UUID, name: str) -> System | None:
+    return System.objects.filter(tenant_id=tenant_id, name=name).first()
+
+
+def systems(tenant_id: UUID) -> list[System]:
+    return list(System.objects.filter(tenant_id=tenant_id).order_by("name"))
+
+
+def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
+    return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
+
+
+def freeze_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> Freeze | None:
+    """A freeze in force that covers this agent, tool or target."""
+    covering = (
+        Q(scope="all")
+        | Q(scope="tenant")
+        | Q(scope="agent", value=agent)
+        | Q(scope="tool", value=tool)
+        | Q(scope="target", value=target)
+    )
+    return Freeze.objects.filter(covering, tenant_id=tenant_id, lifted_at__isnull=True).order_by("id").first()
+
+
+def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
+    return Idempotency.objects.filter(tenant_id=tenant_id, action_id=action_id).first()

@@ -1,0 +1,175 @@
+"""After the attempt: observations, verification, cases, incidents, reports. Columns and constraints only."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+
+class Observation(models.Model):
+    """What a tool or the runtime answered: evidence, never truth. Append-only (R-OB-03, R-OB-13)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    attempt = models.IntegerField()
+    status = models.CharField(max_length=16)
+    claimed_success = models.BooleanField()
+    error_code = models.CharField(max_length=64, blank=True)
+    source = models.CharField(max_length=16)
+    late = models.BooleanField(default=False)
+    pointer = models.UUIDField()
+    raw_pointer = models.UUIDField(null=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "action_id", "id"], name="observation_by_action")]
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.action_id}"
+
+
+class Schedule(models.Model):
+    """When an action's next reading is due. Ids only, outside row-level security; a lost message costs nothing."""
+
+    action_id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    due_at = models.DateTimeField()
+    claimed_until = models.DateTimeField(null=True)
+    priority = models.SmallIntegerField(default=0)
+    readings = models.IntegerField(default=0)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], name="schedule_by_time")]
+
+    def __str__(self) -> str:
+        return str(self.action_id)
+
+
+class Run(models.Model):
+    """One verification run: codes only; what was read and what the predicates said is evidence behind `pointer`."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    number = models.IntegerField()
+    source = models.CharField(max_length=200)
+    consistency = models.CharField(max_length=16)
+    freshness = models.CharField(max_length=200)
+    result = models.CharField(max_length=24)
+    discrepancy = models.CharField(max_length=32, blank=True)
+    recovery_row = models.CharField(max_length=8, blank=True)
+    recovery_decision = models.CharField(max_length=48, blank=True)
+    pointer = models.UUIDField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "action_id", "number"], name="run_is_numbered"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.result} {self.action_id} #{self.number}"
+
+
+class Case(models.Model):
+    """Something that a person must settle."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    state = models.CharField(max_length=16)
+    reason = models.CharField(max_length=48)
+    discrepancy = models.CharField(max_length=32, blank=True)
+    side_effect_class = models.CharField(max_length=32)
+    severity = models.SmallIntegerField()
+    tool = models.CharField(max_length=128)
+    target = models.CharField(max_length=512)
+    claimed_by = models.UUIDField(null=True)
+    claimed_at = models.DateTimeField(null=True)
+    proposed_resolution = models.CharField(max_length=24, blank=True)
+    proposed_reason = models.TextField(blank=True)
+    proposed_evidence = models.JSONField(default=list)
+    proposed_by = models.UUIDField(null=True)
+    resolution = models.CharField(max_length=24, blank=True)
+    opened_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "action_id"], condition=~Q(state="RESOLVED"), name="case_one_open_per_action"
+            )
+        ]
+        indexes = [models.Index(fields=["tenant_id", "state", "severity", "opened_at"], name="case_queue")]
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.id}"
+
+
+class Comment(models.Model):
+    """A line in a case's thread. Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    case_id = models.UUIDField()
+    author = models.UUIDField()
+    text = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "case_id", "id"], name="comment_by_case")]
+
+    def __str__(self) -> str:
+        return self.text[:40]
+
+
+class Incident(models.Model):
+    """An operations or security incident."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=12)
+    title = models.CharField(max_length=300)
+    action_id = models.UUIDField(null=True)
+    state = models.CharField(max_length=16)
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["operations", "security"]), name="incident_kind_is_known")
+        ]
+        indexes = [models.Index(fields=["tenant_id", "action_id"], name="incident_by_action")]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Report(models.Model):
+    """What was told, to whom, on which state of the record (R-RI-15). Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    event_id = models.UUIDField()
+    code = models.CharField(max_length=48)
+    text = models.TextField()
+    completed = models.BooleanField()
+    told_to = models.UUIDField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            # The same answer on the same state of the record to the same reader is one fact, however often it is asked.
+            models.UniqueConstraint(fields=["tenant_id", "event_id", "told_to"], name="report_once_per_state")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.action_id}"
