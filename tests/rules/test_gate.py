@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from approvals.rules import gate, pins
+from approvals.rules.gate import Dependency, Proposal, Standing, Surroundings
+from approvals.rules.nudge import next_step, nudge
+from ledger.rules import contract
+from ledger.rules.canonical import canonical, digest, parse
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PIN = pins.pin(session_id="s-1", goal="Refund order 17", ttl_seconds=600, at=NOW)
+
+
+def tool(name, **changes):
+    document = {
+        "name": name,
+        "version": "1.0.0",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": "Use when: needed. NOT for: fun.",
+        "arguments_schema": {
+            "type": "object",
+            "required": ["order_id", "amount"],
+            "additionalProperties": False,
+            "properties": {
+                "order_id": {"type": "string"},
+                "amount": {"type": "integer"},
+                "mode": {"enum": ["full", "part"]},
+            },
+        },
+        "side_effect_class": "LOW_RISK_INTERNAL",
+        "target_resource": "order/{order_id}",
+        "required_effects": ["refund"],
+        "verification": {"pattern": "databases", "system": "shop", "predicates": ["sa.exists"]},
+    }
+    return contract.validate(document | changes, compile_predicate=lambda text: None)
+
+
+REFUND = tool("issue_refund", next_tools=["list_orders"])
+READ = tool("list_orders", side_effect_class="READ_ONLY")
+STANDING = Standing(
+    registered=True,
+    sealed=True,
+    open=True,
+    pin=PIN,
+    disclosed={"issue_refund": REFUND, "list_orders": READ},
+    catalogue=frozenset({"issue_refund", "list_orders", "drop_database"}),
+)
+CALL = Proposal(call_id="c-1", tool="issue_refund", arguments={"order_id": "17", "amount": 5}, pin_hash=PIN.hash)
+CLEAR = Surroundings(dependencies={})
+
+
+def compiles(_contract, text):
+    return None if text.startswith("sa.") else "Unknown name."
+
+
+def judge(call=CALL, standing=STANDING, at=NOW):
+    return gate.judge(call, standing, compile_predicate=compiles, at=at)
+
+
+def test_a_good_call_is_accepted_with_its_payload_hash_and_target():
+    verdict = judge()
+
+    assert verdict.accepted
+    assert verdict.on_record
+    assert (verdict.code, verdict.category) == ("ACCEPTED", "valid")
+    assert verdict.target_resource == "order/17"
+    assert parse(verdict.payload) == {"amount": 5, "order_id": "17"}
+    assert verdict.payload_hash == digest(verdict.payload)
+
+
+@pytest.mark.req("R-TG-08", "R-CR-14")
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"registered": False}, "AGENT_NOT_REGISTERED"),
+        ({"sealed": False}, "REGISTRY_FINGERPRINT_MISMATCH"),
+        ({"open": False}, "SESSION_CLOSED"),
+        ({"calls_made": 3, "iteration_limit": 3}, "ITERATION_LIMIT"),
+    ],
+)
+def test_one_missing_fact_about_the_agent_refuses_the_call(change, code):
+    verdict = judge(standing=replace(STANDING, **change))
+
+    assert (verdict.accepted, verdict.code, verdict.on_record) == (False, code, False)
+
+
+@pytest.mark.req("R-PA-05")
+def test_an_expired_pin_refuses_even_a_read():
+    verdict = judge(replace(CALL, tool="list_orders"), at=NOW + timedelta(seconds=600))
+
+    assert (verdict.code, verdict.on_record) == ("PIN_EXPIRED", False)
+
+
+@pytest.mark.req("R-PA-06")
+@pytest.mark.parametrize(
+    "restated",
+    [
+        {"goal": "Refund order 18"},
+        {"pin_hash": "0" * 64},
+        {"goal": "Refund order 17", "pin_hash": "x"},
+        {"goal": "\ud800"},
+    ],
+)
+def test_a_drifted_goal_is_a_gate_record_only(restated):
+    verdict = judge(replace(CALL, **({"pin_hash": None, "goal": None} | restated)))
+
+    assert (verdict.code, verdict.on_record, verdict.category) == ("ASK_DRIFT", False, "gate_rejection")
+
+
+@pytest.mark.req("R-PA-08")
+def test_a_mutating_call_that_restates_nothing_is_refused_and_a_read_is_not():
+    silent = replace(CALL, pin_hash=None)
+
+    assert judge(silent).code == "ASK_DRIFT"
+    assert judge(replace(silent, tool="list_orders")).accepted
+
+
+@pytest.mark.req("R-MC-01", "R-TG-10")
+def test_a_tool_that_exists_nowhere_is_a_phantom_with_the_nearest_disclosed_name():
+    verdict = judge(replace(CALL, tool="issue_refnd"))
+
+    assert (verdict.code, verdict.category, verdict.on_record) == ("PHANTOM_TOOL", "phantom", False)
+    assert verdict.suggestion == "issue_refund"
+
+
+@pytest.mark.req("R-TG-02", "R-TG-10")
+def test_a_tool_of_another_session_is_undisclosed_and_not_a_phantom():
+    verdict = judge(replace(CALL, tool="drop_database"))
+
+    assert (verdict.code, verdict.category, verdict.on_record) == ("UNDISCLOSED_TOOL", "gate_rejection", False)
+
+
+def test_a_suggestion_never_reveals_an_undisclosed_tool():
+    verdict = judge(replace(CALL, tool="drop_databases"))
+
+    assert verdict.code == "PHANTOM_TOOL"
+    assert "drop_database`" not in repr((verdict.hint, verdict.suggestion))
+
+
+@pytest.mark.req("R-MC-22")
+def test_a_renamed_tool_stays_a_phantom_and_names_its_successor():
+    renamed = replace(STANDING, renamed={"pay_back": "issue_refund", "wipe": "drop_database"})
+
+    assert judge(replace(CALL, tool="pay_back"), renamed).suggestion == "issue_refund"
+    assert judge(replace(CALL, tool="wipe"), renamed).suggestion is None
+
+
+@pytest.mark.req("R-MC-02", "R-MC-03", "R-MC-04", "R-MC-07", "R-TC-17")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"order_id": "17", "amount": 5, "mode": "huge"}, "ARGUMENT_HALLUCINATION"),
+        ({"order": "17", "amount": 5}, "SCHEMA_DRIFT"),
+        ({"order_id": "17", "amount": "5"}, "TYPE_COERCION"),
+        ({"args": {"order_id": "17", "amount": 5}}, "TYPE_COERCION"),
+        ("{nonsense", "UNPARSEABLE_ARGUMENTS"),
+        ('{"order_id": "17", "amount": 5.0}', "NOT_CANONICAL"),
+        ({"order_id": "..", "amount": 5}, "ARGUMENT_HALLUCINATION"),
+    ],
+)
+def test_a_malformed_call_of_a_disclosed_tool_goes_on_record(arguments, code):
+    verdict = judge(replace(CALL, arguments=arguments))
+
+    assert (verdict.accepted, verdict.code, verdict.on_record) == (False, code, True)
+    assert verdict.category == "argument_hallucination"
+    assert verdict.payload_hash == digest(verdict.payload)
+    assert parse(verdict.payload) is not None
+
+
+def test_the_target_of_a_call_without_one_cannot_pass_for_a_real_target():
+    assert judge(replace(CALL, arguments="{")).target_resource == "order/{order_id}"
+
+
+def test_arguments_may_come_as_text_and_mean_the_same():
+    verdict = judge(replace(CALL, arguments=json.dumps(CALL.arguments)))
+
+    assert verdict.payload_hash == judge().payload_hash
+
+
+@pytest.mark.parametrize("field", ["target_resource", "outcome_target"])
+def test_a_claimed_target_must_be_the_one_that_the_arguments_name(field):
+    assert judge(replace(CALL, **{field: "order/17"})).accepted
+
+    verdict = judge(replace(CALL, **{field: "order/18"}))
+    assert (verdict.code, verdict.on_record) == ("ARGUMENT_HALLUCINATION", True)
+
+
+def test_predicates_of_the_call_add_to_those_of_the_contract():
+    verdict = judge(replace(CALL, outcome_predicates=("sa.count == 1", "sa.exists")))
+
+    assert verdict.predicates == ("sa.exists", "sa.count == 1")
+
+
+@pytest.mark.parametrize("predicates", [("nope",), tuple("sa.x" for _ in range(21)), ("sa." + "x" * 3000,)])
+def test_a_predicate_that_does_not_compile_or_has_no_bound_is_refused(predicates):
+    assert judge(replace(CALL, outcome_predicates=predicates)).code == "ARGUMENT_HALLUCINATION"
+
+
+# What surrounds the target
+
+
+def cleared(around, call=CALL):
+    return gate.clear(judge(call), call, around)
+
+
+def test_nothing_around_changes_nothing():
+    assert cleared(CLEAR) == judge()
+
+
+@pytest.mark.req("R-EX-20")
+@pytest.mark.parametrize(
+    ("dependency", "passes"),
+    [
+        (Dependency("RECONCILED_SUCCESS"), True),
+        (Dependency("RECONCILED_SUCCESS", contradicted=True), False),
+        (Dependency("FAILED"), False),
+        (Dependency("FAILED", acknowledged=True), True),
+        (Dependency("UNKNOWN"), False),
+        (Dependency("UNKNOWN", acknowledged=True), False),
+        (Dependency("REVIEW_REQUIRED", acknowledged=True), False),
+        (Dependency("VALIDATED"), False),
+    ],
+)
+def test_a_dependency_must_be_settled_and_its_failure_acknowledged(dependency, passes):
+    call = replace(CALL, depends_on=("a-1",))
+    verdict = cleared(Surroundings(dependencies={"a-1": dependency}), call)
+
+    assert verdict.accepted is passes
+    assert verdict.code == ("ACCEPTED" if passes else "UNRESOLVED_DEPENDENCY")
+
+
+def test_the_agent_may_acknowledge_a_failure_but_not_an_open_action():
+    call = replace(CALL, depends_on=("a-1",), acknowledges=frozenset({"a-1"}))
+
+    assert cleared(Surroundings(dependencies={"a-1": Dependency("FAILED")}), call).accepted
+    assert not cleared(Surroundings(dependencies={"a-1": Dependency("PENDING")}), call).accepted
+
+
+def test_a_dependency_that_nobody_knows_is_unresolved():
+    assert cleared(CLEAR, replace(CALL, depends_on=("a-9",))).code == "UNRESOLVED_DEPENDENCY"
+
+
+@pytest.mark.req("R-EX-15")
+def test_a_frozen_target_stops_mutations_and_every_other_freeze_stops_reads_too():
+    target = Surroundings(dependencies={}, freezes=(("target", "order/17"),))
+    tenant = Surroundings(dependencies={}, freezes=(("tenant", ""),))
+    read = replace(CALL, tool="list_orders")
+
+    assert cleared(target).code == "TARGET_FROZEN"
+    assert cleared(target, read).accepted
+    assert cleared(tenant, read).code == "TARGET_FROZEN"
+
+
+@pytest.mark.req("R-EX-08")
+def test_an_open_twin_blocks_a_mutation_and_leaves_no_second_action():
+    verdict = cleared(Surroundings(dependencies={}, open_twin="a-1"))
+
+    assert (verdict.code, verdict.on_record) == ("DUPLICATE_BLOCKED", False)
+    assert "a-1" in verdict.hint
+    assert cleared(Surroundings(dependencies={}, open_twin="a-1"), replace(CALL, tool="list_orders")).accepted
+
+
+def test_the_operation_is_named_by_tool_target_and_payload():
+    same = replace(CALL, call_id="c-2", arguments='{"amount": 5, "order_id": "17"}', goal="refund ORDER 17")
+    names = {
+        judge().operation_hash,
+        judge(replace(CALL, tool="list_orders")).operation_hash,
+        judge(replace(CALL, arguments={"order_id": "18", "amount": 5})).operation_hash,
+        judge(replace(CALL, arguments={"order_id": "17", "amount": 6})).operation_hash,
+    }
+
+    assert judge(same).operation_hash == judge().operation_hash
+    assert len(names) == 4
+
+
+def test_a_refused_call_stays_refused_for_its_first_reason():
+    phantom = replace(CALL, tool="nothing_like_it")
+
+    assert cleared(Surroundings(dependencies={}, open_twin="a-1"), phantom).code == "PHANTOM_TOOL"
+
+
+@pytest.mark.req("R-TG-09")
+def test_a_fault_inside_the_gate_refuses():
+    verdict = gate.gate_fault(CALL)
+
+    assert (verdict.accepted, verdict.code, verdict.on_record) == (False, "GATE_FAULT", False)
+
+
+# Reading a call
+
+
+def test_a_call_is_read_as_it_was_sent():
+    raw = {
+        "call_id": "c-1",
+        "tool": "issue_refund",
+        "arguments": {"order_id": "17", "amount": 5},
+        "pin_hash": PIN.hash,
+        "intended_outcome": {"target_resource": "order/17", "expected_predicates": ["sa.count == 1"]},
+        "depends_on": ["a-1"],
+        "acknowledges": ["a-1"],
+        "dry_run": True,
+    }
+    call = gate.read_call(raw)
+
+    assert call.fault == ""
+    assert call.outcome_target == "order/17"
+    assert call.outcome_predicates == ("sa.count == 1",)
+    assert (call.depends_on, call.acknowledges, call.dry_run) == (("a-1",), frozenset({"a-1"}), True)
+
+
+@pytest.mark.req("R-CR-11", "R-TG-12")
+def test_what_a_call_says_about_its_own_rights_is_not_read():
+    raw = {"call_id": "c", "tool": "drop_database", "arguments": {}, "role": "admin", "approved": True}
+
+    assert judge(gate.read_call(raw)).code == "UNDISCLOSED_TOOL"
+
+
+@pytest.mark.req("R-MC-06")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        [],
+        "call",
+        {},
+        {"tool": 3},
+        {"tool": "issue_refund", "call_id": 5},
+        {"tool": "issue_refund", "call_id": "x" * 200},
+        {"tool": "issue_refund", "goal": ["x"]},
+        {"tool": "issue_refund", "depends_on": "a-1"},
+        {"tool": "issue_refund", "acknowledges": [1]},
+        {"tool": "issue_refund", "intended_outcome": []},
+        {"tool": "issue_refund", "intended_outcome": {"expected_predicates": "sa.x"}},
+    ],
+)
+def test_a_call_that_cannot_be_read_is_answered_and_not_raised(raw):
+    verdict = judge(gate.read_call(raw))
+
+    assert (verdict.accepted, verdict.code, verdict.on_record) == (False, "UNPARSEABLE_ARGUMENTS", False)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@pytest.mark.req("R-MC-21")
+@given(json_values, st.text())
+def test_no_arguments_and_no_name_break_the_gate(arguments, name):
+    for called in ("issue_refund", name):
+        raw = {"call_id": "c", "tool": called, "arguments": arguments, "pin_hash": PIN.hash}
+        verdict = judge(gate.read_call(raw))
+
+        assert verdict.payload_hash == digest(verdict.payload)
+        assert canonical(parse(verdict.payload)) == verdict.payload
+
+
+# The nudge
+
+
+@pytest.mark.req("R-MC-09", "R-MC-11")
+@pytest.mark.parametrize("state", ["UNKNOWN", "PENDING", "REVIEW_REQUIRED", "VALIDATED", "COMMITTED", "EXECUTING"])
+def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state):
+    advice = nudge(["RECONCILED_SUCCESS", state], step="list_orders")
+
+    assert advice.wait
+    assert advice.next_tool is None
+    assert "do not repeat" in advice.text
+
+
+@pytest.mark.req("R-MC-10", "R-MC-12")
+def test_a_next_step_counts_only_when_the_contract_chains_and_the_session_discloses():
+    assert next_step(REFUND, "list_orders", ["list_orders"]) == "list_orders"
+    assert next_step(REFUND, "list_orders", []) is None
+    assert next_step(REFUND, "drop_database", ["drop_database"]) is None
+    assert next_step(REFUND, None, ["list_orders"]) is None
+    assert nudge(["RECONCILED_SUCCESS"], step="list_orders").next_tool == "list_orders"
+
+
+@pytest.mark.req("R-MC-09")
+def test_settled_or_refused_calls_send_the_agent_on():
+    assert not nudge([None, "FAILED"]).wait
