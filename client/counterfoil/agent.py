@@ -80,9 +80,7 @@ class Report:
 class Agent:
     """One registered agent, as its key lets it act."""
 
-    def __init__(
-        self, *, url: str, key: str, agent_id: str, http: httpx.Client | None = None
-    ) -> None:
+    def __init__(self, *, url: str, key: str, agent_id: str, http: httpx.Client | None = None) -> None:
         self.agent_id = agent_id
         self._connection = Connection(url=url, key=key, http=http)
 
@@ -105,9 +103,7 @@ class Agent:
         body = {"agent_id": self.agent_id, "goal": goal, "ttl_seconds": ttl_seconds, **options}
         if tools is not None:
             body["tools"] = list(tools)
-        answer = self._connection.write(
-            "/sessions", body, give_up_after_s=_SEND_AGAIN_FOR_S, trace=trace
-        )
+        answer = self._connection.write("/sessions", body, give_up_after_s=_SEND_AGAIN_FOR_S, trace=trace)
         return Session(connection=self._connection, goal=goal, trace=trace, answer=answer)
 
     def status(self, action_id: str) -> dict[str, Any]:
@@ -135,9 +131,7 @@ class Agent:
 class Session:
     """A session with its pinned goal; each call of it restates the goal or names the pin."""
 
-    def __init__(
-        self, *, connection: Connection, goal: str, trace: Trace, answer: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, *, connection: Connection, goal: str, trace: Trace, answer: Mapping[str, Any]) -> None:
         self.session_id: str = answer["session_id"]
         self.contract: Mapping[str, Any] = answer.get("contract") or {}
         self.pin: Mapping[str, Any] = answer.get("pin") or {}
@@ -163,9 +157,7 @@ class Session:
     def matches(self, goal: str) -> bool:
         """Whether `goal` still says what was pinned."""
         path = f"{self._path}/ask-check"
-        answer = self._connection.write(
-            path, {"goal": goal}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace
-        )
+        answer = self._connection.write(path, {"goal": goal}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace)
         return bool(answer["match"])
 
     def state(self) -> dict[str, Any]:
@@ -175,9 +167,7 @@ class Session:
 
     def close(self) -> None:
         """End the session; its actions go on."""
-        self._connection.write(
-            f"{self._path}/close", {}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace
-        )
+        self._connection.write(f"{self._path}/close", {}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace)
 
     @property
     def _path(self) -> str:

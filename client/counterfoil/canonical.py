@@ -55,9 +55,7 @@ def _write(value: Any, parts: list[str], depth: int) -> None:
     elif type(value) is list or type(value) is tuple:
         _array(value, parts, depth)
     else:
-        raise NotCanonical(
-            f"A {type(value).__name__} has no canonical form here; use a string or an integer."
-        )
+        raise NotCanonical(f"A {type(value).__name__} has no canonical form here; use a string or an integer.")
 
 
 def _object(value: dict[Any, Any], parts: list[str], depth: int) -> None:

@@ -28,9 +28,7 @@ _CLOCK_TOLERANCE_S = 2.0
 class Connection:
     """The console as one key sees it."""
 
-    def __init__(
-        self, *, url: str, key: str, timeout_s: float = 15.0, http: httpx.Client | None = None
-    ) -> None:
+    def __init__(self, *, url: str, key: str, timeout_s: float = 15.0, http: httpx.Client | None = None) -> None:
         self.url = url.rstrip("/")
         self._http = http or httpx.Client(timeout=timeout_s)
         self._timeout_s = timeout_s
@@ -50,9 +48,7 @@ class Connection:
         """
         return time.time() + self._offset_s
 
-    def get(
-        self, path: str, *, params: Mapping[str, Any] | None = None, trace: Trace | None = None
-    ) -> Any:
+    def get(self, path: str, *, params: Mapping[str, Any] | None = None, trace: Trace | None = None) -> Any:
         """The answer to a GET."""
         return self._send("GET", path, params=params, headers=_traced(trace))
 
@@ -72,9 +68,7 @@ class Connection:
             **_traced(trace),
             **(headers or {}),
         }
-        return self._send(
-            "POST", path, json=body, headers=sent, timeout=timeout_s or self._timeout_s
-        )
+        return self._send("POST", path, json=body, headers=sent, timeout=timeout_s or self._timeout_s)
 
     def write(
         self,

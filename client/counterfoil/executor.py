@@ -110,9 +110,7 @@ class Executor:
             "public_jwk": self._key.public_jwk,
             "tools": self.tools,
         }
-        self._connection.write(
-            "/executors", body, give_up_after_s=self._report_for_s, stop=self._stop
-        )
+        self._connection.write("/executors", body, give_up_after_s=self._report_for_s, stop=self._stop)
 
     def ready(self) -> list[dict[str, Any]]:
         """The orders that are ready, or what each waits for; claims nothing."""
@@ -172,9 +170,7 @@ class Executor:
         except BaseException:
             # The process is being ended from inside the handler: say what is known, then let it
             # end.
-            self._report(
-                work, _open_failure("INTERRUPTED", "The executor was ended while the tool ran.")
-            )
+            self._report(work, _open_failure("INTERRUPTED", "The executor was ended while the tool ran."))
             raise
         self._report(work, result)
         return result
@@ -204,17 +200,13 @@ class Executor:
 
     def _possession(self, path: str, grant: str) -> dict[str, str]:
         url = self._connection.address(path)
-        return {
-            "DPoP": self._key.proof(method="POST", url=url, token=grant, at=self._connection.now())
-        }
+        return {"DPoP": self._key.proof(method="POST", url=url, token=grant, at=self._connection.now())}
 
     def _work(self, order: Order, answer: Mapping[str, Any], asked_at: float) -> Work:
         # The lease began no earlier than the request was sent, so the attempt's time is counted
         # from there.
         spent_s = time.monotonic() - asked_at
-        lease = Lease(
-            for_s=self._until(answer["lease_expires_at"]), timeout_s=self._timeout_s - spent_s
-        )
+        lease = Lease(for_s=self._until(answer["lease_expires_at"]), timeout_s=self._timeout_s - spent_s)
         return Work(
             action_id=order.action_id,
             tool=order.tool,
@@ -238,9 +230,7 @@ class Executor:
                 raise NothingSent("NO_HANDLER", f"This executor has no handler for {work.tool}.")
             result = self._handlers[work.tool](work)
             if not isinstance(result, Result):
-                raise TypeError(
-                    f"the handler of {work.tool} returned {type(result).__name__}, not a Result"
-                )
+                raise TypeError(f"the handler of {work.tool} returned {type(result).__name__}, not a Result")
             return result
         except NothingSent as refusal:
             phase = "after_send" if work.begun else "before_send"
@@ -257,9 +247,7 @@ class Executor:
     @contextmanager
     def _heartbeats(self, work: Work) -> Iterator[None]:
         done = threading.Event()
-        thread = threading.Thread(
-            target=self._beat, args=(work, done), name="heartbeat", daemon=True
-        )
+        thread = threading.Thread(target=self._beat, args=(work, done), name="heartbeat", daemon=True)
         thread.start()
         try:
             yield
@@ -271,9 +259,7 @@ class Executor:
         path = f"/actions/{work.action_id}/executions/{work.attempt}/heartbeat"
         while (left_s := work.lease.left_s()) > 0.0 and not done.wait(max(0.2, left_s / 3)):
             try:
-                answer = self._connection.post(
-                    path, {}, trace=work.trace, timeout_s=max(1.0, left_s)
-                )
+                answer = self._connection.post(path, {}, trace=work.trace, timeout_s=max(1.0, left_s))
                 if answer and answer.get("lease_expires_at"):
                     work.lease.extend(for_s=self._until(answer["lease_expires_at"]))
             except Unreachable:
@@ -304,9 +290,7 @@ def _check_payload(work: Work) -> None:
     except NotCanonical as fault:
         raise NothingSent("PAYLOAD_NOT_CANONICAL", str(fault)) from fault
     if found != work.payload_hash:
-        raise NothingSent(
-            "PAYLOAD_HASH_MISMATCH", f"The payload has the hash {found}, not {work.payload_hash}."
-        )
+        raise NothingSent("PAYLOAD_HASH_MISMATCH", f"The payload has the hash {found}, not {work.payload_hash}.")
 
 
 def _observation(work: Work, result: Result) -> dict[str, Any]:
@@ -316,9 +300,7 @@ def _observation(work: Work, result: Result) -> dict[str, Any]:
             "tool": work.tool,
             "status": result.status,
             "evidence": result.evidence,
-            "error": {"code": error.code, "message": error.message, "phase": error.phase}
-            if error
-            else None,
+            "error": {"code": error.code, "message": error.message, "phase": error.phase} if error else None,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "side_effects": list(result.side_effects),
         }

@@ -22,9 +22,7 @@ class Lease:
     that.
     """
 
-    def __init__(
-        self, *, for_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, for_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         begun = clock()

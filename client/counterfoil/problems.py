@@ -79,9 +79,7 @@ _KINDS: dict[int, type[Problem]] = {
 def problem(response: httpx.Response) -> Problem:
     """The exception for an answer that is not a success."""
     body = _body(response)
-    kind = _KINDS.get(
-        response.status_code, ConsoleFault if response.status_code >= 500 else Problem
-    )
+    kind = _KINDS.get(response.status_code, ConsoleFault if response.status_code >= 500 else Problem)
     return kind(
         status=response.status_code,
         code=str(body.get("code") or f"HTTP_{response.status_code}"),

@@ -1,0 +1,156 @@
+"""What the scripted agent prepares in the shop, and how it sends one piece of work."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from counterfoil.agent import Agent, Call
+from counterfoil.canonical import digest
+from example import faults
+from example.faults import Fault
+from example.shop import Shop
+
+SESSION_S = 3600
+_CUSTOMERS = ("ada@example.com", "bela@example.com", "chi@example.com", "dov@example.com")
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order as it was read: the version is what an agent may rely on."""
+
+    order_id: str
+    amount: int
+    currency: str
+    version: int
+    read_at: str
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One piece of work as it was sent, and what the gate answered."""
+
+    case: str
+    goal: str
+    session_id: str
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    target: str
+    accepted: bool
+    code: str | None
+    action_id: str | None
+    state: str | None
+    approval_required: bool
+
+    def public(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The shop and the agent together; `approved` sends refunds through the tool that people approve."""
+
+    shop: Shop
+    agent: Agent
+    approved: bool = False
+
+    @property
+    def refund_tool(self) -> str:
+        """The refund tool of this stage."""
+        return "issue_refund" if self.approved else "refund_small_amount"
+
+    def order(self, *, fault: Fault | None = None) -> Order:
+        """A new paid order, with what is to go wrong with it."""
+        order_id = "EX-" + "".join(secrets.choice(_LETTERS) for _ in range(8))
+        low, high = (5100, 25000) if self.approved else (1200, 4900)
+        amount, customer = random.randrange(low, high, 50), random.choice(_CUSTOMERS)
+        with self.shop.connect() as connection:
+            connection.execute(
+                "INSERT INTO shop.orders (id, tenant, customer, amount, currency, updated_by)"
+                " VALUES (%s, 'north', %s, %s, 'EUR', 'webshop')",
+                [order_id, customer, amount],
+            )
+            if fault:
+                faults.ask_for(connection, order_id, fault)
+        return Order(order_id, amount, "EUR", 1, datetime.now(UTC).isoformat())
+
+    def document(self, *, fault: Fault | None = None) -> str:
+        """A new document in the folder, with what is to go wrong with it; its path."""
+        path = f"drafts/note-{secrets.token_hex(4)}.md"
+        file = self.shop.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# Draft\n\nMade for the example at {datetime.now(UTC).isoformat()}.\n")
+        if fault:
+            with self.shop.connect() as connection:
+                faults.ask_for(connection, path, fault)
+        return path
+
+    def fail_payload(self, payload: Mapping[str, Any]) -> None:
+        """Let the executor present another payload than this one when it starts."""
+        with self.shop.connect() as connection:
+            faults.ask_for(connection, digest(dict(payload)), Fault.OTHER_PAYLOAD)
+
+    def send(
+        self,
+        *,
+        case: str,
+        goal: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        tools: Sequence[str] | None = None,
+        restated: str | None = None,
+        outcome: Sequence[str] = (),
+        target: str = "",
+    ) -> Sent:
+        """Open a session for the goal and make one call; `restated` is what the call says it is for."""
+        session = self.agent.open_session(goal=goal, ttl_seconds=SESSION_S, tools=tools)
+        intended = {"target_resource": target, "expected_predicates": list(outcome)}
+        call = Call(
+            tool=tool,
+            arguments=arguments,
+            target_resource=target or None,
+            intended_outcome=intended if outcome else None,
+        )
+        result = session.call(call, goal=restated or goal)
+        return Sent(
+            case=case,
+            goal=goal,
+            session_id=session.session_id,
+            call_id=result.call_id,
+            tool=tool,
+            arguments=arguments,
+            target=target,
+            accepted=result.accepted,
+            code=result.code,
+            action_id=result.action_id,
+            state=result.state,
+            approval_required=bool(result.approval.get("required")),
+        )
+
+
+def refund_of(order: Order, *, amount: int | None = None) -> dict[str, Any]:
+    """The arguments of a refund of the whole order, or of `amount`."""
+    return {
+        "order_id": order.order_id,
+        "amount": amount or order.amount,
+        "currency": order.currency,
+        "reason": random.choice(("damaged", "late", "returned", "goodwill")),
+    }
+
+
+def document_of(path: str, text: str) -> dict[str, Any]:
+    """The arguments that write `text` to `path`."""
+    return {"path": path, "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def money(amount: int, currency: str) -> str:
+    """An amount in minor units as people write it."""
+    return f"{amount // 100}.{amount % 100:02d} {currency}"
