@@ -1,0 +1,126 @@
+"""What the rules of reviews take as given about one action: its contract, and one run's circumstances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ledger.rules.contract import Contract, Polling
+from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
+from ledger.rules.lifecycle import State
+from reviews.rules.observe import Observation
+from reviews.rules.reading import Reading
+
+DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a contract says that verification and recovery need; `of` takes it from the contract."""
+
+    side_effect_class: SideEffectClass
+    reversibility: Reversibility
+    boundary: Boundary
+    effect_domain: EffectDomain = EffectDomain.OTHER
+    externally_visible: bool = False
+    pivot: bool = False
+    no_op_success_allowed: bool = False
+    verifiable: bool = True
+    required_effects: tuple[str, ...] = ()
+    predicates: tuple[str, ...] = ()
+    stale_errors: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    compensation_tool: str | None = None
+    rollback_tool: str | None = None
+    forward_tool: str | None = None
+    polling: Polling = DEFAULT_POLLING
+
+    @classmethod
+    def of(cls, contract: Contract) -> Facts:
+        """The facts of a contract."""
+        verification = contract.verification
+        return cls(
+            side_effect_class=contract.side_effect_class,
+            reversibility=contract.reversibility,
+            boundary=contract.recovery_boundary,
+            effect_domain=contract.effect_domain,
+            externally_visible=contract.externally_visible,
+            pivot=contract.pivot,
+            no_op_success_allowed=contract.no_op_success_allowed,
+            verifiable=contract.verifiable,
+            required_effects=contract.required_effects,
+            predicates=contract.predicates,
+            stale_errors=contract.stale_errors,
+            sources=verification.sources if verification else (),
+            compensation_tool=contract.recovery.compensation_tool,
+            rollback_tool=contract.recovery.rollback_tool,
+            forward_tool=contract.recovery.forward_tool,
+            polling=verification.polling if verification else DEFAULT_POLLING,
+        )
+
+    @property
+    def mutating(self) -> bool:
+        """Whether the tool changes anything at all."""
+        return self.side_effect_class is not SideEffectClass.READ_ONLY
+
+    @property
+    def high_impact(self) -> bool:
+        """HIGH_RISK_EXTERNAL or CRITICAL_MUTATION: recovery waits for a person (C-63)."""
+        return self.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
+
+    @property
+    def sources_needed(self) -> int:
+        """How many sources must agree: all declared ones for a CRITICAL_MUTATION, else one (R-RC-13)."""
+        critical = self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
+        return max(1, len(self.sources)) if critical else 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A check that brought no reading. Retryable: the system may answer later (an outage, a lock)."""
+
+    reason: str
+    retryable: bool
+    indicators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
+
+    `entry` is the action's current entry. `horizon_at` is the instant before which an effect that is
+    absent may still arrive; `sla_at` the end of the verification SLA; `attempts` the runs before this
+    one; `seed` spreads the polls of different actions. `automatic` names the recovery states that this
+    installation may enter without a person.
+    """
+
+    state: State
+    facts: Facts
+    entry: Mapping[str, Any]
+    target_resource: str
+    horizon_at: datetime
+    sla_at: datetime
+    at: datetime
+    attempts: int
+    seed: str
+    si: Mapping[str, Any] = field(default_factory=dict)
+    sr: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    observation: Observation | None = None
+    baseline: Reading | None = None
+    readings: tuple[Reading, ...] = ()
+    failure: Failure | None = None
+    added_predicates: tuple[str, ...] = ()
+    idempotency_status: str | None = None
+    query_pointer: str | None = None
+    state_pointer: str | None = None
+    pivot_committed: bool = False
+    retry_safe: bool = False
+    automatic: frozenset[State] = frozenset()
+
+    @property
+    def claimed_success(self) -> bool:
+        """Whether the tool said that all of it was done."""
+        return self.observation is not None and self.observation.claimed_success

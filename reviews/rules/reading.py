@@ -1,0 +1,97 @@
+"""A reading: what an authoritative system said when it was asked (R-VD-09, R-CP-14).
+
+A check makes it, the rules judge it. It answers what was found, where (`source`, `pointer`), how fresh
+that is (`consistency`, `freshness`), and which of the pattern's failure indicators fired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Consistency(StrEnum):
+    """How a source relates to the last committed write (tables/recovery_table.json)."""
+
+    PRIMARY = "PRIMARY"
+    STRONG = "STRONG"
+    REPLICA = "REPLICA"
+    CACHE = "CACHE"
+    STALE_ENDPOINT = "STALE_ENDPOINT"
+    UNDECLARED = "UNDECLARED"
+
+
+DECISIVE = frozenset({Consistency.PRIMARY, Consistency.STRONG})
+"""Only these can establish success, or absence (R-VD-09)."""
+
+NOT_FRESH = "freshness_not_guaranteed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One effect that the contract wants, as found.
+
+    `present` None means that it could not be told. `pending` means committed at the authority while
+    systems fed by it lag. `scope` holds, per declared kind ("tenant", "target"), every distinct value
+    found on what the action wrote, so that one stray row among many is seen.
+    """
+
+    name: str
+    present: bool | None
+    count: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    pending: bool = False
+    scope: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One answer of one authoritative source."""
+
+    source: str
+    consistency: Consistency
+    freshness: str
+    observed_at: datetime
+    pointer: str
+    effects: tuple[Effect, ...]
+    target: Mapping[str, Any] | None = None
+    indicators: tuple[str, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def trusted_as(self) -> Consistency:
+        """The consistency that it may be given: a source that cannot prove freshness has declared none."""
+        return Consistency.UNDECLARED if NOT_FRESH in self.indicators else self.consistency
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it can decide anything (R-VD-09)."""
+        return self.trusted_as in DECISIVE
+
+    def effect(self, name: str) -> Effect:
+        """The effect of that name; one that the source said nothing about cannot be told."""
+        found = (effect for effect in self.effects if effect.name == name)
+        return next(found, Effect(name=name, present=None))
+
+
+def shown(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
+    """The reading as expressions see it (`sa`, or `pre` for the one before execution).
+
+    The first required effect's fields stand at the top, all effects under `effects`, the target under
+    `target`. What could not be told has no key at all, so that whatever asks for it is undecidable.
+    """
+    if reading is None:
+        return {}
+    effects = {effect.name: _shown_effect(effect) for effect in reading.effects}
+    first = effects.get(required[0] if required else "", {})
+    target = {} if reading.target is None else {"target": dict(reading.target)}
+    return {**first, **target, "effects": effects}
+
+
+def _shown_effect(effect: Effect) -> dict[str, Any]:
+    if effect.present is None:
+        return {}
+    return {**effect.fields, "exists": effect.present, "count": effect.count}

@@ -1,0 +1,313 @@
+"""Reports: the only words about an action that may be told to anyone (R-RI-01 to R-RI-17).
+
+1. The report follows from the record alone: the state, the entry, whether a later reading contradicted
+   it, and the trust level. No word of an agent or a tool enters it (R-RI-14).
+2. Only RECONCILED_SUCCESS is reported as completed; a CRITICAL_MUTATION only at trust level 4 (C-44).
+   Accepted, pending, timed out and unverified are never a completion (R-RI-10).
+3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
+4. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
+   as attested, not as read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any
+
+from ledger.rules.effects import SideEffectClass
+from ledger.rules.lifecycle import State
+
+
+class Code(StrEnum):
+    """The thirteen status codes that a user may be given (tables/reporting.json)."""
+
+    NOT_EXECUTED = "NOT_EXECUTED"
+    ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
+    RESPONSE_RECEIVED_VERIFICATION_PENDING = "RESPONSE_RECEIVED_VERIFICATION_PENDING"
+    VERIFIED_RECONCILIATION_IN_PROGRESS = "VERIFIED_RECONCILIATION_IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    PARTIALLY_COMPLETED = "PARTIALLY_COMPLETED"
+    FAILED = "FAILED"
+    FINAL_STATE_UNKNOWN = "FINAL_STATE_UNKNOWN"
+    COMPENSATED = "COMPENSATED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REVIEW_REQUIRED = "REVIEW_REQUIRED"
+    RECOVERY_IN_PROGRESS = "RECOVERY_IN_PROGRESS"
+    ABANDONED_UNRESOLVED = "ABANDONED_UNRESOLVED"
+
+
+_TEXTS: dict[Code, str] = {
+    Code.NOT_EXECUTED: "Not executed. Nothing has been attempted.",
+    Code.ATTEMPTED_RESULT_UNKNOWN: "Attempted. What came of it is not known yet.",
+    Code.RESPONSE_RECEIVED_VERIFICATION_PENDING: "The tool has answered. Whether it is so is still being checked.",
+    Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
+    Code.COMPLETED: "Done, and confirmed in the system of record.",
+    Code.PARTIALLY_COMPLETED: "Done in part.",
+    Code.FAILED: "Failed. No completion was confirmed.",
+    Code.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
+    Code.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
+    Code.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
+    Code.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
+    Code.RECOVERY_IN_PROGRESS: "It did not go as planned. Recovery is under way.",
+    Code.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
+}
+_ABSENT = "Failed. The system of record shows that nothing happened."
+_CONTRADICTED = (
+    "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
+)
+_UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
+_ATTESTED = {
+    Code.COMPLETED: "Done, as a person has attested; no reading confirms it.",
+    Code.FAILED: "Failed: a person has attested that nothing happened; no reading confirms it.",
+}
+
+ALLOWED: dict[State, tuple[Code, ...]] = {
+    State(state): tuple(map(Code, row["allowed"]))
+    for state, row in json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())["by_state"].items()
+}
+"""The reports that a state allows, its usual one first."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What may be told of an action, and on what level of trust."""
+
+    code: Code
+    text: str
+    completed: bool
+    trust_level: int
+
+
+def report(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    trust_level: int,
+    contradicted: bool = False,
+    attested: bool = False,
+    recovering: bool = False,
+    done: tuple[str, ...] = (),
+    still_open: tuple[str, ...] = (),
+) -> Report:
+    """The report on an action (rules 1 to 4); `done` and `still_open` name the parts of a partial one."""
+    if contradicted:
+        return Report(Code.FINAL_STATE_UNKNOWN, _CONTRADICTED, False, trust_level)
+    code = _code(state, entry, trust_level=trust_level, recovering=recovering)
+    text = _text(code, state, entry, attested=attested)
+    if code is Code.PARTIALLY_COMPLETED:
+        text += _parts("Done", done) + _parts("Open", still_open)
+    return Report(code, text, code is Code.COMPLETED, trust_level)
+
+
+def _code(state: State, entry: Mapping[str, Any], *, trust_level: int, recovering: bool) -> Code:
+    if state is State.PENDING and entry["execution"]["observation_pointer"] is None:
+        return Code.ATTEMPTED_RESULT_UNKNOWN
+    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
+        return Code.NOT_EXECUTED
+    if recovering and Code.RECOVERY_IN_PROGRESS in ALLOWED[state]:
+        return Code.RECOVERY_IN_PROGRESS
+    critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
+    if state is State.RECONCILED_SUCCESS and critical and trust_level < 4:
+        return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
+    return ALLOWED[state][0]
+
+
+def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
+    if attested and code in _ATTESTED:
+        return _ATTESTED[code]
+    verification = entry["verification"]["status"]
+    if code is Code.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
+        return _UNVERIFIABLE
+    if code is Code.FAILED and state is State.FAILED and verification == "VERIFIED":
+        return _ABSENT
+    return _TEXTS[code]
+
+
+def _parts(word: str, names: tuple[str, ...]) -> str:
+    return f" {word}: {', '.join(names)}." if names else ""
+
+
+class Family(StrEnum):
+    """How a state looks: each family has one colour, one shape and one word."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    VERIFYING = "verifying"
+    TRUE = "true"
+    PARTIAL = "partial"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+    REVERSED = "reversed"
+    HELD = "held"
+
+
+FAMILIES: dict[State, Family] = {
+    State.PROPOSED: Family.WAITING,
+    State.VALIDATED: Family.WAITING,
+    State.EXECUTING: Family.RUNNING,
+    State.ACCEPTED: Family.RUNNING,
+    State.PENDING: Family.VERIFYING,
+    State.COMMITTED: Family.VERIFYING,
+    State.PARTIALLY_COMMITTED: Family.PARTIAL,
+    State.RECONCILED_SUCCESS: Family.TRUE,
+    State.RECONCILIATION_FAILED: Family.FALSE,
+    State.FAILED: Family.FALSE,
+    State.VERIFICATION_TIMEOUT: Family.UNKNOWN,
+    State.UNKNOWN: Family.UNKNOWN,
+    State.COMPENSATING: Family.RUNNING,
+    State.COMPENSATED: Family.REVERSED,
+    State.COMPENSATION_FAILED: Family.FALSE,
+    State.FORWARD_RECOVERY: Family.PARTIAL,
+    State.ROLLED_BACK: Family.REVERSED,
+    State.REVIEW_REQUIRED: Family.HELD,
+    State.ABANDONED: Family.UNKNOWN,
+}
+
+_HEADLINES: dict[State, str] = {
+    State.PROPOSED: "Being checked",
+    State.VALIDATED: "Waiting to be executed",
+    State.EXECUTING: "Being executed",
+    State.ACCEPTED: "Accepted by the target, not finished",
+    State.PENDING: "Being verified",
+    State.COMMITTED: "Read back, being compared",
+    State.PARTIALLY_COMMITTED: "Done in part",
+    State.RECONCILED_SUCCESS: "Done and confirmed",
+    State.RECONCILIATION_FAILED: "Not as intended",
+    State.FAILED: "Failed",
+    State.VERIFICATION_TIMEOUT: "Not verified in time",
+    State.UNKNOWN: "Outcome unknown",
+    State.COMPENSATING: "Being reversed",
+    State.COMPENSATED: "Done, then reversed",
+    State.COMPENSATION_FAILED: "Reversal failed",
+    State.FORWARD_RECOVERY: "Done in part, being finished",
+    State.ROLLED_BACK: "Rolled back, nothing happened",
+    State.REVIEW_REQUIRED: "Held for review",
+    State.ABANDONED: "Stopped, unresolved",
+}
+_FINDINGS: dict[str, str] = {
+    "NO_OP_SUCCESS": "it was so before",
+    "NO_OP_FAILURE": "nothing changed",
+    "VALUE_MISMATCH": "other values than asked for",
+    "STALE_STATE": "the target had moved on",
+    "PARTIAL_APPLICATION": "only a part happened",
+    "DUPLICATE_SIDE_EFFECT": "it happened more than once",
+    "WRONG_TARGET_MODIFIED": "something else was changed",
+    "TARGET_MISSING": "the target is gone",
+    "PROPAGATION_DELAY": "done, other systems lag",
+    "UNVERIFIABLE_STATE": "it cannot be checked",
+    "COMPENSATION_REQUIRED": "it must be reversed",
+    "UNKNOWN_STATE": "it cannot be told",
+}
+_DECIDED: dict[str | None, tuple[str, Family]] = {
+    None: ("No approval needed", Family.TRUE),
+    "REQUESTED": ("Waiting for approval", Family.WAITING),
+    "APPROVED": ("Approved", Family.TRUE),
+    "CONSUMED": ("Approved", Family.TRUE),
+    "REJECTED": ("Rejected", Family.FALSE),
+    "EXPIRED": ("Approval expired", Family.FALSE),
+    "VOIDED": ("Approval void", Family.FALSE),
+}
+_EXECUTED: dict[str, tuple[str, Family]] = {
+    "NOT_EXECUTED": ("Not started", Family.WAITING),
+    "EXECUTING": ("Running", Family.RUNNING),
+    "ACCEPTED": ("Accepted by the target", Family.RUNNING),
+    "PENDING": ("Ended, no proof yet", Family.VERIFYING),
+    "COMMITTED": ("Ended", Family.TRUE),
+    "FAILED": ("Failed", Family.FALSE),
+    "UNKNOWN": ("No usable answer", Family.UNKNOWN),
+}
+_EFFECT: dict[State, tuple[str, Family]] = {
+    State.RECONCILED_SUCCESS: ("Confirmed", Family.TRUE),
+    State.PARTIALLY_COMMITTED: ("In part", Family.PARTIAL),
+    State.FORWARD_RECOVERY: ("In part", Family.PARTIAL),
+    State.COMPENSATED: ("Reversed", Family.REVERSED),
+    State.ROLLED_BACK: ("Rolled back", Family.REVERSED),
+    State.COMPENSATING: ("Being reversed", Family.RUNNING),
+    State.UNKNOWN: ("Not known", Family.UNKNOWN),
+    State.VERIFICATION_TIMEOUT: ("Not known", Family.UNKNOWN),
+    State.COMMITTED: ("Read, being compared", Family.VERIFYING),
+}
+_VERIFICATION: dict[str, tuple[str, Family]] = {
+    "NOT_REQUIRED": ("Nothing was sent", Family.FALSE),
+    "NOT_STARTED": ("Not looked at yet", Family.WAITING),
+    "PENDING": ("Being read back", Family.VERIFYING),
+    "VERIFIED": ("Read back", Family.VERIFYING),
+    "FAILED": ("Not as intended", Family.FALSE),
+    "TIMEOUT": ("Not known", Family.UNKNOWN),
+    "UNVERIFIABLE": ("Cannot be checked", Family.UNKNOWN),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an action: a few words and the family that says how they look."""
+
+    text: str
+    family: Family
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Who allowed what, what the executor did, and what the system of record says."""
+
+    decision: Axis
+    execution: Axis
+    effect: Axis
+
+
+def family(state: State, *, contradicted: bool = False) -> Family:
+    """The family of an action's badge; a contradiction looks unknown, whatever was settled."""
+    return Family.UNKNOWN if contradicted else FAMILIES[state]
+
+
+def headline(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    approval: str | None = None,
+    contradicted: bool = False,
+) -> str:
+    """The one line that sums an action up: what is so, and what was found against it."""
+    if contradicted:
+        return "Settled, then contradicted: outcome unknown"
+    if state is State.VALIDATED and approval == "REQUESTED":
+        return "Waiting for approval"
+    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
+        return "Not executed"
+    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
+    said = f": {finding}" if finding and state is not State.COMMITTED else ""
+    return _HEADLINES[state] + said
+
+
+def axes(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    approval: str | None = None,
+    contradicted: bool = False,
+) -> Axes:
+    """The three axes; `approval` is the state of the approval request, None where none was needed."""
+    decision = Axis(*_DECIDED[approval])
+    execution = Axis(*_EXECUTED[entry["execution"]["status"]])
+    if contradicted:
+        return Axes(decision, execution, Axis("Contradicted later", Family.UNKNOWN))
+    return Axes(decision, execution, _effect(state, entry))
+
+
+def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
+    if state in _EFFECT:
+        return Axis(*_EFFECT[state])
+    verification = entry["verification"]["status"]
+    if state is State.FAILED and verification == "VERIFIED":
+        return Axis("None, confirmed", Family.FALSE)
+    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
+        return Axis("None", Family.FALSE)
+    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
+    text, look = _VERIFICATION[verification]
+    if finding and look in {Family.FALSE, Family.VERIFYING}:
+        return Axis(finding[0].upper() + finding[1:], look)
+    return Axis(text, look)

@@ -1,0 +1,308 @@
+"""One verification run, from what is known to what is written (R-CX-02, R-SM-25, R-RC-08).
+
+`run` composes reconciliation, classification and recovery. It returns every step to append, in order,
+each with its kind, reason, grounds and the entry's changes; whether a case, an incident and a freeze
+follow; and when to look again. It decides nothing that `reconcile` and `recovery` have not decided.
+
+1. Verification happens in PENDING. An ACCEPTED action goes there first, and an UNKNOWN one as well, unless
+   the idempotency record's row says that a person must look (RT-07, RT-08, RT-45 to RT-49).
+2. A decisive verdict is walked to its end in one go, each hop an event (C-05, C-09).
+3. A waiting verdict moves nothing; it is written down when its class or decision is a new one, so that
+   polling does not fill the ledger.
+4. The entry keeps the last recovery decision when the action ends well: it says how one got there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ledger.rules.effects import Boundary
+from ledger.rules.lifecycle import NEEDS, Ground, State
+from reviews.rules import recovery, schedule
+from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy
+from reviews.rules.facts import Inputs
+from reviews.rules.reading import DECISIVE
+from reviews.rules.reconcile import MAX_ATTEMPTS, Result, Verdict, deadline, reconcile
+from reviews.rules.recovery import Decision, Means, Situation
+from reviews.rules.steps import KINDS, WAITING, Changes, Entry, Step, entering, laid_over
+
+VERIFIABLE_IN = frozenset({State.PENDING, State.ACCEPTED, State.UNKNOWN})
+
+_FINAL_FAILURES = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
+_WITHOUT_FINDING = frozenset({State.PENDING, State.COMMITTED})
+_NEED_A_VERDICT = frozenset({State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one run leads to.
+
+    `settled` says that automation is through with the action: nothing more is polled (C-62). `freeze`
+    lists the targets to freeze, the intended one first.
+    """
+
+    verdict: Verdict
+    decision: Decision
+    steps: tuple[Step, ...]
+    state: State
+    next_read_at: datetime | None
+    settled: bool
+    case: bool
+    incident: str | None
+    freeze: tuple[str, ...]
+    idempotency_status: str | None
+
+
+def run(inputs: Inputs) -> Outcome:
+    """The outcome of one verification run."""
+    if inputs.state not in VERIFIABLE_IN:
+        raise ValueError(f"an action in {inputs.state} is not verified this way")
+    opening = _opening(inputs)
+    if opening is not None and State.REVIEW_REQUIRED in opening.path:
+        verdict = replace(reconcile(inputs), triggers=frozenset({PENDING_TIMEOUT}))
+        return _outcome(inputs, verdict, opening, list(_walked(inputs, verdict, opening)))
+    steps = list(_first(inputs, opening))
+    started = _after(inputs, steps)
+    verdict = reconcile(started)
+    decision = _decision(started, verdict)
+    if decision.path:
+        steps += _walked(started, verdict, decision)
+    else:
+        steps += _noted(started, verdict, decision)
+    return _outcome(started, verdict, decision, steps)
+
+
+def situation(inputs: Inputs, verdict: Verdict) -> Situation:
+    """The recovery table's inputs for a verdict (R-RP-22, R-RP-24)."""
+    facts = inputs.facts
+    fresh = verdict.consistency is None or verdict.consistency in DECISIVE
+    return Situation(
+        triggers=verdict.triggers,
+        side_effect_class=facts.side_effect_class,
+        reversibility=facts.reversibility,
+        transaction_boundary=facts.boundary,
+        read_consistency=verdict.consistency,
+        idempotency_status=inputs.idempotency_status,
+        execution_phase="PENDING",
+        effect_domain=facts.effect_domain,
+        within_consistency_window=fresh and not verdict.decisive and not verdict.timed_out,
+        within_sla=not verdict.timed_out,
+        pivot_committed=inputs.pivot_committed or (facts.pivot and verdict.effect_seen),
+        mutating=facts.mutating,
+        externally_visible=facts.externally_visible,
+        no_op_success_allowed=facts.no_op_success_allowed,
+        retry_safe=inputs.retry_safe,
+        effect_committed=inputs.claimed_success or verdict.effect_seen,
+        compensation_available=facts.compensation_tool is not None,
+    )
+
+
+def means(inputs: Inputs, verdict: Verdict) -> Means:
+    """What can be done here without a person."""
+    facts = inputs.facts
+    named = {
+        State.COMPENSATING: facts.compensation_tool,
+        State.FORWARD_RECOVERY: facts.forward_tool,
+        State.ROLLED_BACK: facts.rollback_tool,
+    }
+    return Means(
+        tools=frozenset(state for state, tool in named.items() if tool is not None),
+        automatic=inputs.automatic,
+        high_impact=facts.high_impact,
+        local=facts.boundary is Boundary.LOCAL_TRANSACTION,
+        effect_seen=verdict.effect_seen,
+    )
+
+
+def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
+    """What a verdict has shown, for the lifecycle to ask for; nothing is claimed that was not read."""
+    elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
+    happened = verdict.effect_seen or elsewhere
+    nothing = verdict.decisive and not happened
+    shown = {
+        Ground.DECISIVE_READ: verdict.decisive,
+        Ground.EFFECT_OR_CLAIM: happened or inputs.claimed_success,
+        Ground.NO_EFFECT_NO_CLAIM: nothing and not inputs.claimed_success,
+        Ground.NO_EFFECT_REMAINS: nothing,
+        Ground.LOCAL_UNCHANGED: nothing and inputs.facts.boundary is Boundary.LOCAL_TRANSACTION,
+        Ground.PREDICATES_HOLD: verdict.decisive and verdict.result is Result.SUCCESS,
+        Ground.SPLIT_EFFECTS: verdict.result is Result.PARTIAL,
+        Ground.RETRY_ALLOWED: inputs.retry_safe,
+    }
+    return frozenset(ground for ground, is_shown in shown.items() if is_shown)
+
+
+def _opening(inputs: Inputs) -> Decision | None:
+    """What the idempotency record says of an UNKNOWN action (RT-07, RT-08, RT-45 to RT-49)."""
+    if inputs.state is not State.UNKNOWN:
+        return None
+    unknown = Verdict(
+        result=Result.UNKNOWN,
+        decisive=False,
+        reason="No answer came while the lease ran.",
+        discrepancy=Discrepancy.UNKNOWN_STATE,
+        triggers=frozenset({PENDING_TIMEOUT}),
+    )
+    asked = situation(inputs, unknown)
+    return recovery.decide(asked, state=State.UNKNOWN, means=means(inputs, unknown))
+
+
+def _first(inputs: Inputs, opening: Decision | None) -> Iterator[Step]:
+    if inputs.state is State.PENDING:
+        return
+    changes = entering(State.PENDING, inputs.entry, at=inputs.at)
+    reason = "The target accepted the work; what it did is read back."
+    if opening is not None:
+        changes["reconciliation"]["recovery_decision"] = opening.text
+        reason = "No answer came; the system of record is asked instead, and nothing is sent again."
+    yield Step(state=State.PENDING, kind=KINDS[State.PENDING], reason=reason, entry=changes)
+
+
+def _after(inputs: Inputs, steps: list[Step]) -> Inputs:
+    entry: Entry = inputs.entry
+    for step in steps:
+        entry = laid_over(entry, step.entry)
+    return replace(inputs, state=State.PENDING, entry=entry)
+
+
+def _decision(inputs: Inputs, verdict: Verdict) -> Decision:
+    """What follows from a verdict; the table is asked only where there is something to recover."""
+    if verdict.triggers:
+        asked = situation(inputs, verdict)
+        decision = recovery.decide(asked, state=State.PENDING, means=means(inputs, verdict))
+        early = not verdict.decisive and _NEED_A_VERDICT & set(decision.path)
+        # RT-45, RT-47 and RT-48 end in FAILED "after a strong read shows no effect": there is none yet.
+        return Decision(row=decision.row, action=decision.action, next_read=True) if early else decision
+    if not verdict.decisive:
+        return Decision(row=None, action=None, next_read=True)
+    end = {
+        Result.SUCCESS: (State.COMMITTED, State.RECONCILED_SUCCESS),
+        Result.ABSENT: (State.FAILED,),
+    }[verdict.result]
+    return Decision(row=None, action=None, path=end)
+
+
+def _walked(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
+    """A step per state of the decision's path (rule 2)."""
+    here, entry, shown = inputs.state, inputs.entry, grounds(inputs, verdict)
+    for state in decision.path:
+        changes = _changes(inputs, verdict, decision, state, entry)
+        yield Step(
+            state=state,
+            kind=KINDS[state],
+            reason=_why(verdict, decision, state),
+            grounds=NEEDS.get((here, state), frozenset()) & shown,
+            entry=changes,
+        )
+        here, entry = state, laid_over(entry, changes)
+
+
+def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State, entry: Entry) -> Changes:
+    changes = entering(state, entry, at=inputs.at)
+    unverifiable = verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE and not verdict.timed_out
+    if state is State.UNKNOWN and unverifiable:
+        changes["verification"] = {"status": "UNVERIFIABLE"}
+    if "verification" in changes:
+        changes["verification"].update(_evidence(inputs))
+    if state not in _WITHOUT_FINDING:
+        changes.setdefault("reconciliation", {}).update(_finding(verdict, decision))
+    status = _idempotency_status(verdict, state)
+    if status is not None and "idempotency" in entry:
+        changes["idempotency"] = {"status": status}
+    return changes
+
+
+def _evidence(inputs: Inputs) -> dict[str, Any]:
+    """Where the reading is kept (R-VD-17); what an earlier run found stays when this one read nothing."""
+    if not inputs.readings:
+        return {}
+    return {
+        "source": inputs.readings[0].source,
+        "query_pointer": inputs.query_pointer,
+        "verified_state_pointer": inputs.state_pointer,
+    }
+
+
+def _finding(verdict: Verdict, decision: Decision) -> dict[str, Any]:
+    found: dict[str, Any] = {"discrepancy_class": None if verdict.discrepancy is None else str(verdict.discrepancy)}
+    if decision.text is not None:
+        found["recovery_decision"] = decision.text
+    return found
+
+
+def _idempotency_status(verdict: Verdict, state: State) -> str | None:
+    if state is State.FAILED:
+        final = verdict.discrepancy in _FINAL_FAILURES
+        return "FAILED_FINAL" if final else "FAILED_RETRYABLE"
+    return {State.RECONCILED_SUCCESS: "COMPLETED", State.VALIDATED: "PENDING"}.get(state)
+
+
+def _why(verdict: Verdict, decision: Decision, state: State) -> str:
+    if state is State.REVIEW_REQUIRED:
+        return decision.held_because or f"{decision.text}: a person must decide. {verdict.reason}"
+    if state is State.COMMITTED and not verdict.effect_seen and verdict.effects:
+        return f"The tool claimed success and was read back. {verdict.reason}"
+    return verdict.reason
+
+
+def _noted(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
+    """The event of a run that moves nothing, when it says something new (rule 3)."""
+    found = _finding(verdict, decision)
+    before = inputs.entry["reconciliation"]
+    if all(before[name] == value for name, value in found.items()):
+        return
+    yield Step(
+        state=State.PENDING,
+        kind=WAITING,
+        reason=verdict.reason,
+        moves=False,
+        entry={"reconciliation": found},
+    )
+
+
+def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[Step]) -> Outcome:
+    end = steps[-1].state if steps else inputs.state
+    again = end is State.PENDING
+    statuses = [step.entry["idempotency"]["status"] for step in steps if "idempotency" in step.entry]
+    return Outcome(
+        verdict=verdict,
+        decision=decision,
+        steps=tuple(steps),
+        state=end,
+        next_read_at=_next(inputs, verdict) if again else None,
+        settled=not again,
+        case=decision.case,
+        incident=decision.incident,
+        freeze=_frozen(inputs, decision),
+        idempotency_status=statuses[-1] if statuses else inputs.idempotency_status,
+    )
+
+
+def _next(inputs: Inputs, verdict: Verdict) -> datetime:
+    ends_at = deadline(inputs)
+    until = inputs.horizon_at if inputs.at < inputs.horizon_at and verdict.awaits_horizon else ends_at
+    return schedule.next_read_at(
+        inputs.facts.polling,
+        attempts=min(inputs.attempts, MAX_ATTEMPTS),
+        at=inputs.at,
+        until=until,
+        seed=inputs.seed,
+    )
+
+
+def _frozen(inputs: Inputs, decision: Decision) -> tuple[str, ...]:
+    """The intended target, and every other that the action reached (R-RP-48)."""
+    if not decision.freeze:
+        return ()
+    kind = inputs.target_resource.partition("/")[0]
+    reached = {
+        f"{kind}/{one}"
+        for reading in inputs.readings
+        for effect in reading.effects
+        for one in effect.scope.get("target", ())
+        if one is not None
+    }
+    return (inputs.target_resource, *sorted(reached - {inputs.target_resource}))
