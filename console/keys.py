@@ -8,12 +8,15 @@ database is not enough to mint a grant, open a payload or forge a session.
     registry_key    32 bytes    keys the fingerprints of registered agents, hex
     kek             32 bytes    wraps the keys of payloads and evidence, hex
     systems/        folder      one JSON file of verifier credentials per target system
+
+`python -m console.keys FOLDER` makes those that are missing.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,3 +63,9 @@ def ensure_keys(folder: Path) -> None:
 
 def missing_keys(folder: Path) -> list[str]:
     return [name for name in KEY_FILES if not (folder / name).is_file()]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m console.keys FOLDER")
+    ensure_keys(Path(sys.argv[1]))

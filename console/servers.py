@@ -26,12 +26,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 import redis
 from psycopg import sql
 
 from console.keys import write_private
-from console.processes import Account, Child, Program, as_account, tail, wait_until
+from console.processes import Account, Child, Program, as_account, has_ended, tail, wait_until
 
 ACCOUNT = "counterfoil-data"
 SYSTEM_FOLDER = Path("/var/lib/counterfoil")
@@ -225,6 +226,7 @@ class Postgres:
     def initialise(self) -> None:
         """Make the cluster beside its place, then rename: `data` is always a whole cluster."""
         if self.data.exists():
+            self._check_version()
             return
         private_folder(self.folder, self.account)
         draft, word = self.folder / "draft", self.folder / "password"
@@ -254,6 +256,29 @@ class Postgres:
         if answer.returncode != 0:
             raise ServerFailed(f"PostgreSQL could not be initialised: {answer.stderr.strip()[-500:]}")
         draft.rename(self.data)
+
+    def _check_version(self) -> None:
+        answer = subprocess.run([self.programs.postgres, "--version"], cwd="/", capture_output=True, text=True)
+        data, program = (self.data / "PG_VERSION").read_text().strip(), answer.stdout.split()[-1].split(".")[0]
+        if data != program:
+            raise ServerFailed(
+                f"The data in {self.data} was written by PostgreSQL {data} and this is {program}: see docs/deploy.md."
+            )
+
+    def stop_orphan(self) -> bool:
+        """End a server that runs on our data although nobody remembers it; a stale note harms nobody.
+
+        The note is PostgreSQL's own. Its process is ours only if it was started on this very folder.
+        """
+        note = self.data / "postmaster.pid"
+        try:
+            process = psutil.Process(int(note.read_text().split("\n", 1)[0]))
+            if str(self.data) not in process.cmdline():
+                return False
+            process.send_signal(signal.SIGINT)
+        except (OSError, ValueError, psutil.Error):
+            return False
+        return wait_until(lambda: has_ended(process), within_s=START_WITHIN_S)
 
     def program(self) -> Program:
         settings = {
@@ -307,17 +332,18 @@ def postgres_url(*, role: str, password: str, port: int, database: str) -> str:
     return f"postgresql://{quote(role)}:{quote(password)}@127.0.0.1:{port}/{quote(database)}"
 
 
-def ensure_role(connection: psycopg.Connection, name: str, password: str) -> None:
+def ensure_role(connection: psycopg.Connection, name: str, password: str, *, makes_roles: bool = False) -> None:
     """A role that may log in and nothing else, whatever it was before."""
     role = sql.Identifier(name)
     known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone()
     if known is None:
         connection.execute(sql.SQL("CREATE ROLE {}").format(role))
-    connection.execute(
-        sql.SQL("ALTER ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD {}").format(
-            role, sql.Literal(password)
-        )
-    )
+    # The server is sent the verifier, never the password, so that no log of statements can hold it.
+    verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+    rights = "NOSUPERUSER NOCREATEDB NOREPLICATION NOBYPASSRLS "
+    rights += "CREATEROLE" if makes_roles else "NOCREATEROLE"
+    statement = sql.SQL("ALTER ROLE {} LOGIN {} PASSWORD {}")
+    connection.execute(statement.format(role, sql.SQL(rights), sql.Literal(verifier)))
 
 
 def ensure_database(connection: psycopg.Connection, name: str, owner: str) -> None:

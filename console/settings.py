@@ -77,7 +77,7 @@ def _secrets_dir() -> Path:
     if folder.stat().st_mode & 0o077:
         _stop(f"{folder} holds keys and must be closed to others: chmod 700 it.")
     if missing := missing_keys(folder):
-        _stop(f"{folder} has no {', '.join(missing)}. `manage.py make_keys` would make what is missing.")
+        _stop(f"{folder} has no {', '.join(missing)}. `python -m console.keys {folder}` makes what is missing.")
     return folder
 
 
@@ -203,12 +203,12 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(_text("COUNTERFOIL_STATIC_ROOT", str(BASE_DIR / "var" / "static")))
+STATIC_ROOT = os.environ.get("COUNTERFOIL_STATIC_ROOT") or None
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-# Static files are served from the apps' own folders, so a checkout needs no collecting step.
+# Served from the apps' own folders, so a checkout needs no collecting step.
 WHITENOISE_USE_FINDERS = True
 
 # Logs: one line each, for operators. The ledger is the record.

@@ -1,0 +1,239 @@
+"""The steps of a start on one machine, in their order. `console/management/commands/up.py` holds the rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import redis
+
+from console import live_example
+from console.installation import DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
+from console.keys import write_private
+from console.live_example import Shop
+from console.processes import Child, ProcessFailed, Program, Supervisor, tail
+from console.servers import APP, OWNER, ServerFailed
+
+SERVERS, PRODUCT = 0, 1
+PREPARE_WITHIN_S = 300.0
+ANSWER_WITHIN_S = 60.0
+
+
+@dataclass(kw_only=True)
+class Startup:
+    """What one start knows; each step adds to it."""
+
+    installation: Installation
+    supervisor: Supervisor
+    port: int
+    example: bool
+    outside: frozenset[str] = field(default_factory=lambda: frozenset(os.environ["COUNTERFOIL_OUTSIDE"].split()))
+    servers: Embedded | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    sign_in: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.environment["COUNTERFOIL_PUBLIC_URL"]
+
+    @property
+    def local_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def tenant(self) -> str:
+        return live_example.TENANT if self.example else "main"
+
+    def begin(self) -> None:
+        self.start_servers()
+        self.environment = self.addresses()
+        self.check_outside()
+        keep_environment(self.installation, self.environment)
+        self.prepare()
+        self.start_web()
+        self.start_product()
+        if self.example:
+            self.start_example()
+
+    # Servers
+
+    def start_servers(self) -> None:
+        """Our own, unless both are elsewhere; the example's shop always lives in our own."""
+        if self.outside >= {"DATABASE_URL", "REDIS_URL"} and not self.example:
+            return
+        users = live_example.broker_users(live_example.words(self.installation)) if self.example else ()
+        self.servers = embedded(self.installation, users=users)
+        postgres, valkey = self.servers.postgres, self.servers.valkey
+        postgres.stop_orphan()
+        postgres.initialise()
+        valkey.initialise()
+        database, broker = self.supervisor.start(postgres.program()), self.supervisor.start(valkey.program())
+        postgres.wait(database)
+        valkey.wait(broker)
+        postgres.make_roles()
+        postgres.make_database(DATABASE)
+
+    def addresses(self) -> dict[str, str]:
+        """What commands and processes of the product are told; addresses from outside win."""
+        known = {
+            name: os.environ[name]
+            for name in ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL")
+            if name in os.environ and (name in self.outside or name == "DATABASE_OWNER_URL")
+        }
+        own: dict[str, str] = {}
+        if self.servers is not None:
+            own = {
+                "DATABASE_URL": self.servers.postgres.url(APP, DATABASE),
+                "DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, DATABASE),
+                "REDIS_URL": self.servers.valkey.url(),
+            }
+        if "DATABASE_URL" in self.outside:
+            if "DATABASE_OWNER_URL" not in known:
+                raise ServerFailed("DATABASE_URL is set: set DATABASE_OWNER_URL too, to the role that owns the tables.")
+        else:
+            known.pop("DATABASE_OWNER_URL", None)
+        return (
+            own
+            | known
+            | {
+                "COUNTERFOIL_SECRETS_DIR": os.environ["COUNTERFOIL_SECRETS_DIR"],
+                "COUNTERFOIL_PUBLIC_URL": os.environ.get("COUNTERFOIL_PUBLIC_URL", f"http://localhost:{self.port}"),
+            }
+        )
+
+    def check_outside(self) -> None:
+        for name in sorted({"DATABASE_URL", "DATABASE_OWNER_URL"} if "DATABASE_URL" in self.outside else set()):
+            try:
+                with psycopg.connect(self.environment[name], connect_timeout=5) as connection:
+                    version = connection.info.server_version // 10000
+            except psycopg.Error as error:
+                raise ServerFailed(f"{name} does not lead to a database: {_first_line(error)}") from None
+            if not 15 <= version <= 18:
+                raise ServerFailed(f"{name} leads to PostgreSQL {version}: 15 to 18 is needed.")
+        if "REDIS_URL" in self.outside:
+            try:
+                with redis.Redis.from_url(self.environment["REDIS_URL"], socket_connect_timeout=5) as client:
+                    client.ping()
+            except (redis.RedisError, ValueError) as error:
+                raise ServerFailed(f"REDIS_URL does not lead to a broker: {_first_line(error)}") from None
+
+    # The product
+
+    def prepare(self) -> None:
+        owner = self.product_environment() | {"DATABASE_OWNER_URL": self.environment["DATABASE_OWNER_URL"]}
+        self.supervisor.finish(self.command("prepare_database", environment=owner), within_s=PREPARE_WITHIN_S)
+        file = self.installation.sign_in_file(self.tenant)
+        if not file.exists():
+            self.supervisor.go_on()
+            write_private(file, self.bootstrap())
+        self.sign_in = json.loads(file.read_text())
+
+    def bootstrap(self) -> str:
+        """The first people and keys. Its answer holds secrets, so it goes to a private file and to no log."""
+        answer = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", self.tenant, "--json"],
+            env=self.product_environment(),
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+        )
+        if answer.returncode != 0:
+            raise ProcessFailed(f"The tenant {self.tenant} could not be made: {_last_line(answer.stderr)}")
+        return answer.stdout
+
+    def product_environment(self) -> dict[str, str]:
+        """Never the owner's address: nothing that runs all day may change a table."""
+        inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
+        told = {name: value for name, value in self.environment.items() if name != "DATABASE_OWNER_URL"}
+        return inherited | told | {"DJANGO_SETTINGS_MODULE": "console.settings", "PYTHONUNBUFFERED": "1"}
+
+    def command(self, *words: str, environment: dict[str, str]) -> Program:
+        return Program(
+            name=words[0],
+            argv=[sys.executable, str(ROOT / "manage.py"), *words],
+            log=self.installation.log / f"{words[0]}.log",
+            environment=environment,
+            rank=PRODUCT,
+        )
+
+    def module(self, name: str, *words: str, grace_s: float, **extra: str) -> Program:
+        return Program(
+            name=name,
+            argv=[sys.executable, "-m", *words],
+            log=self.installation.log / f"{name}.log",
+            environment=self.product_environment() | extra | {"PYTHONPATH": str(ROOT)},
+            grace_s=grace_s,
+            rank=PRODUCT,
+        )
+
+    def start_web(self) -> None:
+        options = ["--host", "127.0.0.1", "--port", str(self.port), "--lifespan", "off", "--log-level", "warning"]
+        options += ["--timeout-graceful-shutdown", "3", "--no-server-header", "--no-proxy-headers"]
+        web = self.supervisor.start(
+            self.module("web", "uvicorn", "console.asgi:application", *options, grace_s=8, COUNTERFOIL_POOL="1")
+        )
+        if not self.supervisor.wait(lambda: self.answers(web), within_s=ANSWER_WITHIN_S):
+            raise ProcessFailed(
+                f"The web process did not answer within {ANSWER_WITHIN_S:.0f} s; see {web.program.log}."
+            )
+
+    def answers(self, web: Child) -> bool:
+        if not web.running():
+            raise ProcessFailed(f"The web process stopped: {tail(web.program.log, 2)}\nSee {web.program.log}.")
+        try:
+            urllib.request.urlopen(f"{self.local_url}/healthz", timeout=5).close()
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def start_product(self) -> None:
+        celery = ["celery", "--app", "console.celery", "--quiet"]
+        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
+        self.supervisor.start(self.module("worker", *celery, "worker", "--concurrency", "2", *quiet, grace_s=20))
+        # Ticks are all that beat has, so its memory is enough and no file can be damaged by a crash.
+        scheduler = ["--scheduler", "celery.beat:Scheduler", "--pidfile=", "--loglevel", "WARNING"]
+        self.supervisor.start(self.module("beat", *celery, "beat", *scheduler, grace_s=5))
+
+    # The example
+
+    def start_example(self) -> None:
+        assert self.servers is not None
+        shop = Shop(installation=self.installation, postgres=self.servers.postgres, broker=self.servers.valkey)
+        shop.make()
+        keys = self.sign_in["keys"]
+        setup = shop.setup_environment(console_url=self.local_url, keys=keys)
+        for name in ("setup", "register"):
+            self.supervisor.finish(shop.program(name, setup), within_s=90)
+        told = shop.environment(console_url=self.local_url, keys=keys)
+        for name in ("consumer", "executor", "agent"):
+            self.supervisor.start(shop.program(name, told))
+
+    def welcome(self) -> str:
+        people = [f"    {row['username']:<28} {row['password']}" for row in self.sign_in["people"]]
+        return "\n".join(
+            [
+                f"Counterfoil is ready: {self.url}",
+                "  sign in as",
+                *people,
+                f"  these and the keys are kept in {self.installation.sign_in_file(self.tenant)}",
+                f"  logs are in {self.installation.log}",
+                "  Ctrl-C stops everything",
+            ]
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rsplit("\n", 1)[-1]
