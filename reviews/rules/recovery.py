@@ -220,6 +220,8 @@ def _hold(wanted: State, means: Means) -> str | None:
     name = _BY_TOOL[wanted]
     if not means.effect_seen:
         return f"Nothing was found that a {name} could act on."
+    if wanted is _S.ROLLED_BACK:
+        return "A rollback counts once a reading has shown the target unchanged; it has not run yet."
     if wanted not in means.tools:
         return f"The contract names no tool for a {name}."
     if means.high_impact:
