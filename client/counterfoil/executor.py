@@ -172,6 +172,7 @@ class Executor:
             # end.
             self._report(work, _open_failure("INTERRUPTED", "The executor was ended while the tool ran."))
             raise
+        log.info("%s of action %s says %s", work.tool, work.action_id, result.status)
         self._report(work, result)
         return result
 

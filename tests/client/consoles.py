@@ -67,10 +67,15 @@ class StandIn:
         return Answer(404, {"code": "NOT_FOUND", "title": "Not found"})
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed leaves a broken connection behind; that is not worth a word."""
+
+
 @contextmanager
 def stand_in() -> Iterator[StandIn]:
     """A stand-in console on a free port of this machine."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server = _Server(("127.0.0.1", 0), BaseHTTPRequestHandler)
     console = StandIn(f"http://127.0.0.1:{server.server_address[1]}")
     server.RequestHandlerClass = _handler(console)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

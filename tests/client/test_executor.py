@@ -53,6 +53,11 @@ def _done(work):
         return succeeded("refund/1", "refund")
 
 
+def _noting(runs, work):
+    runs.append(work)
+    return _done(work)
+
+
 def _reported(console):
     return console.to("/observations")[-1].body["result"]
 
@@ -63,7 +68,7 @@ def _soon(seconds):
 
 def test_a_handler_gets_the_stored_payload_with_key_and_trace(console, executor_for):
     seen = []
-    executor_for(lambda work: seen.append(work) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(seen, work)).execute(ORDER)
     assert seen[0].payload == PAYLOAD
     assert seen[0].idempotency_key == "key-1"
     assert seen[0].trace.trace_id == "a" * 32
@@ -87,7 +92,7 @@ def test_each_write_carries_an_idempotency_key(console, executor_for):
 def test_a_report_is_sent_again_and_the_effect_is_not_repeated(console, executor_for):
     runs = []
     console.plan("/observations", SILENT, refusal(503, "DOWN"), Answer(202, {"state": "PENDING"}))
-    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     reports = console.to("/observations")
     assert len(runs) == 1
     assert len(reports) == 3
@@ -104,7 +109,7 @@ def test_a_report_that_is_refused_for_good_is_not_sent_again(console, executor_f
 def test_a_start_without_an_answer_is_the_same_write_with_a_new_proof(console, executor_for):
     runs = []
     console.plan("/executions", SILENT, started())
-    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     starts = console.to("/executions")
     assert len(runs) == 1
     assert len({start.headers["idempotency-key"] for start in starts}) == 1
@@ -125,7 +130,7 @@ def test_the_start_names_the_grant_and_the_attempts_time(console, executor_for):
 def test_a_refused_start_runs_nothing_and_reports_nothing(console, executor_for, code):
     runs = []
     console.plan("/executions", refusal(409, code))
-    assert executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER) is None
+    assert executor_for(lambda work: _noting(runs, work)).execute(ORDER) is None
     assert runs == []
     assert console.to("/observations") == []
 
@@ -138,7 +143,7 @@ def test_an_executor_may_present_the_hash_that_it_expects(console, executor_for)
 def test_a_payload_with_another_hash_is_not_run(console, executor_for):
     runs = []
     console.plan("/executions", started(payload_hash=digest({"order_id": "EX-2"})))
-    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
     assert _reported(console)["error"]["code"] == "PAYLOAD_HASH_MISMATCH"
     assert _reported(console)["error"]["phase"] == "before_send"
@@ -147,7 +152,7 @@ def test_a_payload_with_another_hash_is_not_run(console, executor_for):
 def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
     runs = []
     console.plan("/executions", started(payload={"amount": 12.5}))
-    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
     assert _reported(console)["error"]["phase"] == "before_send"
 
@@ -155,7 +160,7 @@ def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
 def test_a_lease_that_is_over_lets_no_effect_begin(console, executor_for):
     runs = []
     console.plan("/executions", started(lease_expires_at=_soon(-1)))
-    executor_for(lambda work: runs.append(1) or _done(work)).execute(ORDER)
+    executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
     assert _reported(console)["error"] == {
         "code": "LEASE_OVER",
@@ -266,16 +271,19 @@ def test_the_loop_registers_its_public_key_claims_and_stops(console, executor_fo
         "grant": "head.body.sign",
         "grant_expires_at": "2999-01-01T00:00:00Z",
     }
-    done = threading.Event()
+    runs = []
     console.plan("/executors", SILENT, Answer(200, {"executor_id": "tester"}))
     console.plan("/claim", Answer(200, {"orders": [order]}), Answer(200, {"orders": []}))
-    executor = executor_for(lambda work: done.set() or _done(work))
+    executor = executor_for(lambda work: _noting(runs, work))
     thread = threading.Thread(target=executor.run)
     thread.start()
-    assert done.wait(5)
+    end = time.monotonic() + 5
+    while not console.to("/observations") and time.monotonic() < end:
+        time.sleep(0.02)
     executor.stop()
     thread.join(5)
     assert not thread.is_alive()
+    assert len(runs) == 1
     registered = console.to("/executors")[-1].body
     assert registered["tools"] == ["refund"]
     assert set(registered["public_jwk"]) == {"crv", "kty", "x"}

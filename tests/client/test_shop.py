@@ -1,0 +1,232 @@
+"""The example's tools on a real PostgreSQL and a real folder, in good times and with each fault."""
+
+from __future__ import annotations
+
+import hashlib
+
+import psycopg
+import pytest
+
+from counterfoil.lease import LeaseOver
+from counterfoil.work import NothingSent
+from example import faults, shop, tools
+from example.faults import Fault
+from example.stage import document_of, refund_of
+
+
+def test_setting_up_again_changes_nothing(place, stage):
+    order = stage.order()
+    shop.set_up(admin_url=place.admin_url, writer_url=place.writer_url, reader_url=place.reader_url)
+    assert place.rows("orders", id=order.order_id)[0]["version"] == 1
+
+
+def test_the_shop_belongs_to_a_role_that_cannot_sign_in(place):
+    with psycopg.connect(place.admin_url) as connection:
+        owners = connection.execute(
+            "SELECT DISTINCT tableowner, rolcanlogin FROM pg_tables"
+            " JOIN pg_roles ON rolname = tableowner WHERE schemaname = 'shop'"
+        ).fetchall()
+    assert owners == [("shop_owner", False)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE shop.orders SET status = 'x'",
+        "DELETE FROM shop.refunds",
+        "INSERT INTO shop.audit (order_id, operation, actor, idempotency_key, trace_id) VALUES ('', '', '', '', '')",
+        "SELECT * FROM shop.example_faults",
+        "CREATE TABLE shop.mine ()",
+    ],
+)
+def test_the_reader_only_reads_and_knows_no_faults(place, statement):
+    with (
+        psycopg.connect(place.reader_url) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(statement)
+
+
+def test_the_writer_cannot_delete(place):
+    with (
+        psycopg.connect(place.writer_url) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute("DELETE FROM shop.refunds")
+
+
+def _refund(place, work_for, order, key=None):
+    work = work_for("issue_refund", refund_of(order), key=key)
+    return tools.refund(place.shop, work), work
+
+
+def test_a_refund_is_written_with_its_key_trace_and_audit(place, stage, work_for):
+    order = stage.order()
+    result, work = _refund(place, work_for, order)
+    (row,) = place.rows("refunds", order_id=order.order_id)
+    assert result.status == "success"
+    assert result.evidence == f"refund/{row['id']}"
+    assert row["amount"] == order.amount
+    assert row["idempotency_key"] == work.idempotency_key
+    assert place.rows("audit", trace_id=work.trace.trace_id)
+    assert place.rows("orders", id=order.order_id)[0]["version"] == 2
+
+
+def test_the_same_key_refunds_once(place, stage, work_for):
+    order = stage.order()
+    first, _ = _refund(place, work_for, order, key=f"k-{order.order_id}")
+    second, _ = _refund(place, work_for, order, key=f"k-{order.order_id}")
+    assert first.evidence == second.evidence
+    assert len(place.rows("refunds", order_id=order.order_id)) == 1
+
+
+def test_a_refund_without_effect_says_success_and_changes_nothing(place, stage, work_for):
+    order = stage.order(fault=Fault.NO_EFFECT)
+    result, work = _refund(place, work_for, order)
+    assert result.status == "success"
+    assert place.rows("refunds", order_id=order.order_id) == []
+    assert place.rows("audit", trace_id=work.trace.trace_id) == []
+    assert place.rows("orders", id=order.order_id)[0]["version"] == 1
+
+
+def test_a_refund_of_the_wrong_amount_says_success(place, stage, work_for):
+    order = stage.order(fault=Fault.WRONG_AMOUNT)
+    result, _ = _refund(place, work_for, order)
+    assert result.status == "success"
+    assert place.rows("refunds", order_id=order.order_id)[0]["amount"] == 10 * order.amount
+
+
+def test_a_refund_can_be_written_twice_under_one_key(place, stage, work_for):
+    order = stage.order(fault=Fault.DUPLICATE)
+    result, work = _refund(place, work_for, order)
+    assert result.status == "success"
+    assert len(place.rows("refunds", idempotency_key=work.idempotency_key)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"order_id": "EX-NONE"}, "ORDER_MISSING"),
+        ({"currency": "USD"}, "OTHER_CURRENCY"),
+        ({"amount": 10_000_000}, "AMOUNT_TOO_HIGH"),
+    ],
+)
+def test_what_is_plainly_wrong_is_refused_before_anything_is_sent(place, stage, work_for, change, code):
+    work = work_for("issue_refund", refund_of(stage.order()) | change)
+    with pytest.raises(NothingSent) as caught:
+        tools.refund(place.shop, work)
+    assert caught.value.code == code
+    assert work.begun == []
+
+
+def test_no_refund_begins_after_the_lease(place, stage, work_for):
+    order = stage.order()
+    work = work_for("issue_refund", refund_of(order), for_s=0.0)
+    with pytest.raises(LeaseOver):
+        tools.refund(place.shop, work)
+    assert place.rows("refunds", order_id=order.order_id) == []
+
+
+def test_a_shop_that_is_away_means_nothing_was_sent(place, work_for):
+    away = shop.Shop("postgresql://x@127.0.0.1:1/none", place.shop.valkey_url, place.shop.folder)
+    with pytest.raises(NothingSent) as caught:
+        tools.cancel_order(away, work_for("cancel_order", {"order_id": "EX-1"}))
+    assert caught.value.code == "SHOP_UNREACHABLE"
+
+
+def _notify(place, stage, work_for, fault=None):
+    order = stage.order(fault=fault)
+    payload = {**refund_of(order), "message": "On its way."}
+    return tools.refund_and_notify(place.shop, work_for("refund_and_notify", payload)), order
+
+
+def test_a_refund_with_a_notice_writes_both(place, stage, work_for):
+    result, order = _notify(place, stage, work_for)
+    assert result.status == "success"
+    assert len(place.rows("refunds", order_id=order.order_id)) == 1
+    assert place.rows("notices", order_id=order.order_id)[0]["body"] == "On its way."
+
+
+def test_the_second_effect_can_be_lost_and_success_told(place, stage, work_for):
+    result, order = _notify(place, stage, work_for, Fault.ONLY_FIRST_EFFECT)
+    assert result.status == "success"
+    assert len(place.rows("refunds", order_id=order.order_id)) == 1
+    assert place.rows("notices", order_id=order.order_id) == []
+
+
+def _set_status(place, work_for, order):
+    payload = {"order_id": order.order_id, "status": "packed", "expected_version": order.version}
+    return tools.set_order_status(place.shop, work_for("set_order_status", payload))
+
+
+def test_a_status_moves_from_the_version_that_was_read(place, stage, work_for):
+    order = stage.order()
+    assert _set_status(place, work_for, order).status == "success"
+    (row,) = place.rows("orders", id=order.order_id)
+    assert (row["status"], row["version"]) == ("packed", 2)
+
+
+def test_a_version_that_moved_in_between_is_refused_by_the_tool(place, stage, work_for):
+    order = stage.order(fault=Fault.VERSION_MOVES)
+    result = _set_status(place, work_for, order)
+    assert result.status == "failed"
+    assert result.error.code == "STALE_STATE_ERROR"
+    assert result.error.phase == "after_send"
+    (row,) = place.rows("orders", id=order.order_id)
+    assert (row["status"], row["updated_by"]) == ("on_hold", "clerk-ines")
+
+
+def test_an_order_is_cancelled_once(place, stage, work_for):
+    order = stage.order()
+    payload = {"order_id": order.order_id, "reason": "out_of_stock"}
+    tools.cancel_order(place.shop, work_for("cancel_order", payload))
+    tools.cancel_order(place.shop, work_for("cancel_order", payload))
+    (row,) = place.rows("orders", id=order.order_id)
+    assert (row["status"], row["version"]) == ("cancelled", 2)
+
+
+def test_a_document_is_really_deleted(place, stage, work_for):
+    path = stage.document()
+    result = tools.delete_document(place.shop, work_for("delete_document", {"path": path}))
+    assert result.status == "success"
+    assert not (place.shop.folder / path).exists()
+
+
+def test_a_document_can_stay_although_it_is_said_to_be_deleted(place, stage, work_for):
+    path = stage.document(fault=Fault.NO_EFFECT)
+    result = tools.delete_document(place.shop, work_for("delete_document", {"path": path}))
+    assert result.status == "success"
+    assert (place.shop.folder / path).exists()
+
+
+def test_a_document_is_written_whole(place, work_for):
+    work = work_for("write_document", document_of("a/b.md", "Grüße\n"))
+    tools.write_document(place.shop, work)
+    data = (place.shop.folder / "a/b.md").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == work.payload["sha256"]
+    assert [path.name for path in (place.shop.folder / "a").iterdir()] == ["b.md"]
+
+
+def test_a_text_with_another_hash_is_not_written(place, work_for):
+    payload = document_of("a.md", "one") | {"text": "two"}
+    with pytest.raises(NothingSent):
+        tools.write_document(place.shop, work_for("write_document", payload))
+    assert list(place.shop.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["../secret.md", "/etc/passwd", ".", "a/../../x.md", "link/x.md"])
+def test_no_path_leads_out_of_the_folder(place, work_for, tmp_path, path):
+    (place.shop.folder / "link").symlink_to(tmp_path)
+    (tmp_path / "x.md").write_text("keep")
+    with pytest.raises(NothingSent):
+        tools.delete_document(place.shop, work_for("delete_document", {"path": path}))
+    assert (tmp_path / "x.md").exists()
+
+
+def test_a_fault_belongs_to_one_target(place):
+    with place.shop.connect() as connection:
+        faults.ask_for(connection, "EX-A", Fault.NO_EFFECT)
+        faults.ask_for(connection, "EX-A", Fault.DUPLICATE)
+        assert faults.fault_of(connection, "EX-A") is Fault.DUPLICATE
+        assert faults.fault_of(connection, "EX-B") is None
+        connection.rollback()
