@@ -20,7 +20,7 @@ library can be replaced. The rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -208,7 +208,7 @@ def _checked(text: str, names: tuple[str, ...]) -> Any:
     if len(text) > MAX_TEXT:
         raise BadExpression(f"The expression is longer than {MAX_TEXT} characters.")
     try:
-        _check_text(text)
+        _text(text, 0)
     except _Unfit as problem:
         raise BadExpression(str(problem)) from None
     try:
@@ -238,37 +238,64 @@ def _check_fields(text: str, found: Expression, variables: Mapping[str, Schema |
 
 def _plain(value: Any, depth: int) -> Any:
     """The value in types that the evaluator carries exactly (rules 4 and 5)."""
-    kind = type(value)
-    if kind is str:
-        _check_text(value)
-        return value
-    if kind is int:
-        if not -_MAX_INT - 1 <= value <= _MAX_INT:
-            raise _Unfit("A number is larger than the evaluator can carry.")
-        return value
-    if value is None or kind is bool:
-        return value
+    reader = _READERS.get(type(value)) or _reader(value)
+    return reader(value, depth)
+
+
+def _text(value: str, _depth: int) -> str:
+    if "\0" in value:
+        raise _Unfit("A text holds a NUL character, at which the evaluator would cut it.")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise _Unfit("A text holds half a character (a lone surrogate).")
+    return value
+
+
+def _integer(value: int, _depth: int) -> int:
+    if not -_MAX_INT - 1 <= value <= _MAX_INT:
+        raise _Unfit("A number is larger than the evaluator can carry.")
+    return value
+
+
+def _itself(value: bool | None, _depth: int) -> bool | None:
+    return value
+
+
+def _map(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    _check_depth(depth)
+    return {_name(key): _plain(item, depth + 1) for key, item in value.items()}
+
+
+def _list(value: Iterable[Any], depth: int) -> list[Any]:
+    _check_depth(depth)
+    return [_plain(item, depth + 1) for item in value]
+
+
+def _name(key: Any) -> str:
+    if not isinstance(key, str):
+        raise _Unfit("A name is not text.")
+    return _text(str(key), 0)
+
+
+def _check_depth(depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise _Unfit(f"The values are nested deeper than {_MAX_DEPTH} levels.")
-    if isinstance(value, Mapping):
-        return dict(_pairs(value, depth))
-    if isinstance(value, list | tuple):
-        return [_plain(item, depth + 1) for item in value]
+
+
+def _reader(value: Any) -> Callable[[Any, int], Any]:
+    """For the relatives of JSON's types: an enum's text, a read-only map."""
     if isinstance(value, str):
-        return _plain(str(value), depth)
-    raise _Unfit(f"A value of type {kind.__name__} is not JSON without fractions.")
+        return lambda text, depth: _text(str(text), depth)
+    if isinstance(value, Mapping):
+        return _map
+    raise _Unfit(f"A value of type {type(value).__name__} is not JSON without fractions.")
 
 
-def _pairs(value: Mapping[Any, Any], depth: int) -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if not isinstance(key, str):
-            raise _Unfit("A name is not text.")
-        _check_text(key)
-        yield str(key), _plain(item, depth + 1)
-
-
-def _check_text(text: str) -> None:
-    if "\0" in text:
-        raise _Unfit("A text holds a NUL character, at which the evaluator would cut it.")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise _Unfit("A text holds half a character (a lone surrogate).")
+_READERS: dict[type, Callable[[Any, int], Any]] = {
+    str: _text,
+    int: _integer,
+    bool: _itself,
+    type(None): _itself,
+    dict: _map,
+    list: _list,
+    tuple: _list,
+}

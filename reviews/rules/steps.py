@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from ledger.rules.envelope import instant
@@ -55,6 +56,9 @@ KINDS: dict[State, str] = {
 }
 WAITING = "verification_waiting"
 
+# Every step of a run is written at one instant.
+_written = lru_cache(maxsize=64)(instant)
+
 _VERIFIED = {_S.COMMITTED, _S.FAILED, _S.ROLLED_BACK}
 _RECONCILED = {
     _S.RECONCILED_SUCCESS,
@@ -90,7 +94,7 @@ def entering(state: State, before: Entry, *, at: datetime) -> Changes:
     times = {"verified_at"} if state in _VERIFIED else set()
     times |= {"reconciled_at"} if state in _RECONCILED else set()
     if times:
-        changes["timestamps"] = dict.fromkeys(sorted(times), instant(at))
+        changes["timestamps"] = dict.fromkeys(sorted(times), _written(at))
     return changes
 
 

@@ -162,6 +162,8 @@ def _first(inputs: Inputs, opening: Decision | None) -> Iterator[Step]:
 
 
 def _after(inputs: Inputs, steps: list[Step]) -> Inputs:
+    if not steps:
+        return inputs
     entry: Entry = inputs.entry
     for step in steps:
         entry = laid_over(entry, step.entry)

@@ -1,0 +1,181 @@
+"""Resolutions: what a person may decide about a held action, and what each leads to (C-03, C-09, api.md).
+
+1. A resolution is offered only where its way is open; each needs a reason and evidence (R-SM-18).
+2. What was never executed can only be ended (FAIL) or abandoned; there is nothing to look for.
+3. FAIL needs proof that no effect is there: nothing was executed, or the last decisive reading found none.
+4. ABANDON needs a discrepancy on record (R-SM-19).
+5. An attested outcome is a person's word and is reported as such, never as read.
+6. Two people settle what cannot be undone: the second confirms what the first proposed.
+7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ledger.rules.effects import Reversibility, SideEffectClass
+from ledger.rules.lifecycle import Ground, State
+from ledger.rules.refusals import Refused
+
+
+class Resolution(StrEnum):
+    """What a person can decide."""
+
+    VERIFY_AGAIN = "VERIFY_AGAIN"
+    STRONG_READ = "STRONG_READ"
+    ATTEST_PRESENT = "ATTEST_PRESENT"
+    ATTEST_ABSENT = "ATTEST_ABSENT"
+    COMPENSATE = "COMPENSATE"
+    FORWARD_RECOVER = "FORWARD_RECOVER"
+    ROLL_BACK = "ROLL_BACK"
+    FAIL = "FAIL"
+    ABANDON = "ABANDON"
+
+
+class NotOffered(Refused):
+    """This resolution is not open for this action."""
+
+    code = "RESOLUTION_NOT_ALLOWED"
+
+
+class EvidenceMissing(Refused):
+    """A resolution needs a reason and at least one piece of evidence."""
+
+    code = "EVIDENCE_REQUIRED"
+    status = 422
+
+
+class SecondPersonNeeded(Refused):
+    """Another person must confirm this; nobody confirms their own proposal."""
+
+    code = "SECOND_PERSON_REQUIRED"
+    status = 403
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """An action that waits for a person, as far as resolving it goes. `absent`: the last decisive reading found none."""
+
+    state: State
+    executed: bool
+    absent: bool
+    verifiable: bool
+    discrepancy: str
+    side_effect_class: SideEffectClass
+    reversibility: Reversibility
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One event of carrying out a resolution."""
+
+    state: State
+    kind: str
+    grounds: frozenset[Ground]
+    changes: Mapping[str, Mapping[str, Any]]
+
+
+_LOOK = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
+_SETTLES = frozenset(Resolution) - frozenset(_LOOK)
+_SAID = frozenset({Ground.REASON_AND_EVIDENCE})
+
+
+def allowed(held: Held) -> tuple[Resolution, ...]:
+    """What may be decided about a held action (rules 1 to 4)."""
+    if held.state not in (State.REVIEW_REQUIRED, State.UNKNOWN):
+        return ()
+    open_ways: list[Resolution] = []
+    if held.executed:
+        open_ways += [*(_LOOK if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
+    if not held.executed or held.absent:
+        open_ways.append(Resolution.FAIL)
+    if held.discrepancy:
+        open_ways.append(Resolution.ABANDON)
+    return tuple(open_ways)
+
+
+def needs_second(held: Held, resolution: Resolution) -> bool:
+    """Whether a second person must confirm (rule 6)."""
+    upper = held.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
+    irreversible = held.reversibility is Reversibility.IRREVERSIBLE
+    return resolution in _SETTLES and held.executed and (upper or irreversible)
+
+
+def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:
+    """Refuse a resolution that is not offered, or comes without its reason and evidence."""
+    if resolution not in allowed(held):
+        raise NotOffered
+    if not reason.strip() or not any(piece.strip() for piece in evidence):
+        raise EvidenceMissing
+
+
+def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
+    """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED where the table asks."""
+    way = {
+        Resolution.VERIFY_AGAIN: _look_again,
+        Resolution.STRONG_READ: _look_again,
+        Resolution.ATTEST_PRESENT: _attest_present,
+        Resolution.ATTEST_ABSENT: _attest_absent,
+        Resolution.FAIL: _fail,
+        Resolution.ABANDON: _abandon,
+    }[resolution]
+    into = () if held.state is State.REVIEW_REQUIRED else (_into_review(),)
+    return (*into, way(held, at))
+
+
+def _into_review() -> Move:
+    changes = {"reconciliation": {"status": "REVIEW_REQUIRED"}}
+    return Move(state=State.REVIEW_REQUIRED, kind="held", grounds=frozenset(), changes=changes)
+
+
+def _look_again(held: Held, at: str) -> Move:
+    # The clock of the verdict starts again, so the times of the one before are taken back.
+    changes = {
+        "execution": {"status": "PENDING"},
+        "verification": {"status": "PENDING"},
+        "reconciliation": {"status": "NOT_STARTED"},
+        "timestamps": {"verified_at": None, "reconciled_at": None},
+    }
+    return Move(state=State.PENDING, kind="verification_reopened", grounds=_SAID, changes=changes)
+
+
+def _attest_present(held: Held, at: str) -> Move:
+    changes = {
+        "execution": {"status": "COMMITTED"},
+        "verification": {"status": "VERIFIED"},
+        "reconciliation": {"status": "RECONCILED_SUCCESS", "recovery_decision": "HUMAN_ATTESTATION"},
+        "timestamps": {"reconciled_at": at},
+    }
+    grounds = _SAID | {Ground.PREDICATES_HOLD}
+    return Move(state=State.RECONCILED_SUCCESS, kind="attested_present", grounds=grounds, changes=changes)
+
+
+def _attest_absent(held: Held, at: str) -> Move:
+    changes = {
+        "execution": {"status": "FAILED"},
+        "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "HUMAN_ATTESTATION"},
+        "timestamps": {"reconciled_at": at},
+    }
+    grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
+    return Move(state=State.FAILED, kind="attested_absent", grounds=grounds, changes=changes)
+
+
+def _fail(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {"reconciliation": {"status": "NOT_STARTED"}}
+    if held.executed:
+        changes = {
+            "execution": {"status": "FAILED"},
+            "reconciliation": {"status": "RECONCILED_FAILURE"},
+            "timestamps": {"reconciled_at": at},
+        }
+    grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
+    return Move(state=State.FAILED, kind="failed_by_review", grounds=grounds, changes=changes)
+
+
+def _abandon(held: Held, at: str) -> Move:
+    changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
+    grounds = _SAID | {Ground.DISCREPANCY_RECORDED}
+    return Move(state=State.ABANDONED, kind="abandoned", grounds=grounds, changes=changes)
