@@ -21,6 +21,7 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
@@ -36,6 +37,7 @@ _SEVERITY = {DRIFTED: 0, COERCED: 1, HALLUCINATED: 2}
 _NAME_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "required"})
 _BRANCHES = frozenset({"anyOf", "oneOf"})
 _MAX_ERRORS = 20
+_MAX_PROBLEMS = 200
 _MAX_ALLOWED = 50
 
 
@@ -95,7 +97,9 @@ def find(arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Dra
         detail = f"The parameters are wrapped in `{shown(wrapper)}`."
         error = {"path": f"/{shown(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
         return Malformed(COERCED, detail, "Send the parameters themselves, without a wrapping object.", None, (error,))
-    errors = [error for problem in validator.iter_errors(arguments) for error in _errors(problem, arguments, schema)]
+    # Bounded before anything is compared: a call of a hundred thousand mistakes costs no more than one of a few.
+    problems = islice(validator.iter_errors(arguments), _MAX_PROBLEMS)
+    errors = [error for problem in problems for error in _errors(problem, arguments, schema)]
     errors.sort(key=lambda error: (_SEVERITY[error["code"]], error["path"]))
     worst = errors[0]
     hints = [error["hint"] for error in errors if error["code"] == worst["code"] and error.get("hint")]
@@ -141,7 +145,7 @@ def _name_errors(
         yield _error(f"{path}/{shown(name)}", DRIFTED, f"The parameter `{shown(name)}` is missing.")
         return
     sent = problem.instance if isinstance(problem.instance, dict) else {}
-    for name in facts.get("unexpected", sorted(sent)[:1]):
+    for name in facts.get("unexpected", sorted(sent)[:1])[:_MAX_ERRORS]:
         meant = _meant(name, arguments, schema) if top else None
         error = _error(f"{path}/{shown(name)}", DRIFTED, f"`{shown(name)}` is not a parameter here.")
         if meant is not None:
@@ -156,8 +160,8 @@ def _meant(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> s
     declared = schema.get("properties", {})
     near = nearest(name, [one for one in declared if one not in arguments])
     wanted = [one for one in schema.get("required", []) if one not in arguments]
-    unknown = [one for one in arguments if one not in declared]
-    if near is None and len(wanted) == len(unknown) == 1:
+    unknown = len(arguments.keys() - declared.keys())
+    if near is None and len(wanted) == unknown == 1:
         return str(wanted[0])
     return near
 

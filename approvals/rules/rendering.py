@@ -68,6 +68,8 @@ def rendering_digest(fields: Sequence[Field]) -> str:
 
 def visible(text: str) -> tuple[str, tuple[str, ...]]:
     """The text with everything unseen or misleading marked, and the warnings (rule 2)."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text, ()
     imitations = _imitations(text)
     found: set[str] = set()
     pieces = []

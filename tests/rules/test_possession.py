@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from approvals.rules import jws, possession
 from approvals.rules.possession import BadKey, ProofInvalid
+from counterfoil.proof import ExecutorKey
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = Ed25519PrivateKey.from_private_bytes(b"e" * 32)
@@ -99,6 +100,13 @@ def test_an_htu_that_is_no_plain_address_is_refused(htu):
 def test_a_proof_that_is_not_fresh_is_refused(seconds):
     with pytest.raises(ProofInvalid):
         verify(prove(claims={"iat": int(NOW.timestamp()) + seconds}))
+
+
+def test_the_client_library_makes_proofs_that_hold():
+    executor = ExecutorKey(KEY)
+    proof = verify(executor.proof(method="post", url=URL + "?wait=1", token=GRANT, at=NOW.timestamp()))
+
+    assert proof.thumbprint == executor.thumbprint == possession.thumbprint(executor.public_jwk)
 
 
 @pytest.mark.parametrize("seconds", [-60, 0, 10])
