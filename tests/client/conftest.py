@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import psycopg
 import pytest
+import redis
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
@@ -46,22 +48,22 @@ class Place:
 
 @pytest.fixture(scope="session")
 def shop_database(cluster, run) -> Iterator[dict[str, str]]:
-    """A database with the shop in it."""
+    """A database with the shop in it, made by an administrator who is no superuser."""
     name = f"shop_{uuid4().hex[:10]}"
-    admin = cluster.url(servers.SUPERUSER, "postgres")
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    superuser = cluster.url(servers.SUPERUSER, "postgres")
     urls = {
-        "admin": make_conninfo(admin, dbname=name),
-        "writer": make_conninfo(admin, dbname=name, user="shop_writer", password="w-word"),
-        "reader": make_conninfo(admin, dbname=name, user="shop_reader", password="r-word"),
+        role: make_conninfo(superuser, dbname=name, user=f"shop_{role}", password=f"{role}-word")
+        for role in ("admin", "writer", "reader")
     }
     # Roles belong to the whole cluster, so that two workers must not make them at once.
     with (run.folder / "shop.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        with psycopg.connect(superuser, autocommit=True) as connection:
+            servers.ensure_role(connection, "shop_admin", "admin-word", makes_roles=True)
+            servers.ensure_database(connection, name, "shop_admin")
         example_shop.set_up(admin_url=urls["admin"], writer_url=urls["writer"], reader_url=urls["reader"])
     yield urls
-    with psycopg.connect(admin, autocommit=True) as connection:
+    with psycopg.connect(superuser, autocommit=True) as connection:
         drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
         connection.execute(drop)
 
@@ -71,11 +73,21 @@ def place(shop_database, valkey_url, tmp_path) -> Place:
     folder = tmp_path / "documents"
     folder.mkdir()
     return Place(
-        shop=Shop(shop_database["writer"], valkey_url, folder),
+        shop=Shop(shop_database["writer"], _stream_url(valkey_url), folder),
         admin_url=shop_database["admin"],
         writer_url=shop_database["writer"],
         reader_url=shop_database["reader"],
     )
+
+
+def _stream_url(url: str) -> str:
+    """The broker as a user who has only the shop's keys, and none of the administrator's commands."""
+    with redis.Redis.from_url(url) as client:
+        client.execute_command(
+            "ACL", "SETUSER", "shop", "on", ">stream-word", "~shop:*", "+@all", "-@admin", "-@dangerous", "+info"
+        )
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"shop:stream-word@{parts.hostname}:{parts.port}"))
 
 
 @pytest.fixture

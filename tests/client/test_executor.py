@@ -11,7 +11,7 @@ import pytest
 from counterfoil.canonical import digest
 from counterfoil.executor import Executor, Order
 from counterfoil.proof import read_claims
-from counterfoil.work import NothingSent, Result, failed, succeeded
+from counterfoil.work import NothingSent, Result, Work, failed, succeeded
 from tests.client.consoles import PAYLOAD, Answer, refusal, stand_in, started
 
 ORDER = Order("act-1", "refund", "1.0.0", "head.body.sign", "2999-01-01T00:00:00Z")
@@ -67,7 +67,7 @@ def _soon(seconds):
 
 
 def test_a_handler_gets_the_stored_payload_with_key_and_trace(console, executor_for):
-    seen = []
+    seen: list[Work] = []
     executor_for(lambda work: _noting(seen, work)).execute(ORDER)
     assert seen[0].payload == PAYLOAD
     assert seen[0].idempotency_key == "key-1"
@@ -90,7 +90,7 @@ def test_each_write_carries_an_idempotency_key(console, executor_for):
 
 
 def test_a_report_is_sent_again_and_the_effect_is_not_repeated(console, executor_for):
-    runs = []
+    runs: list[Work] = []
     console.plan("/observations", SILENT, refusal(503, "DOWN"), Answer(202, {"state": "PENDING"}))
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     reports = console.to("/observations")
@@ -107,7 +107,7 @@ def test_a_report_that_is_refused_for_good_is_not_sent_again(console, executor_f
 
 
 def test_a_start_without_an_answer_is_the_same_write_with_a_new_proof(console, executor_for):
-    runs = []
+    runs: list[Work] = []
     console.plan("/executions", SILENT, started())
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     starts = console.to("/executions")
@@ -128,7 +128,7 @@ def test_the_start_names_the_grant_and_the_attempts_time(console, executor_for):
 
 @pytest.mark.parametrize("code", ["GRANT_CONSUMED", "TARGET_FROZEN", "PAYLOAD_HASH_MISMATCH"])
 def test_a_refused_start_runs_nothing_and_reports_nothing(console, executor_for, code):
-    runs = []
+    runs: list[Work] = []
     console.plan("/executions", refusal(409, code))
     assert executor_for(lambda work: _noting(runs, work)).execute(ORDER) is None
     assert runs == []
@@ -141,7 +141,7 @@ def test_an_executor_may_present_the_hash_that_it_expects(console, executor_for)
 
 
 def test_a_payload_with_another_hash_is_not_run(console, executor_for):
-    runs = []
+    runs: list[Work] = []
     console.plan("/executions", started(payload_hash=digest({"order_id": "EX-2"})))
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
@@ -150,7 +150,7 @@ def test_a_payload_with_another_hash_is_not_run(console, executor_for):
 
 
 def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
-    runs = []
+    runs: list[Work] = []
     console.plan("/executions", started(payload={"amount": 12.5}))
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
@@ -158,7 +158,7 @@ def test_a_payload_without_canonical_form_is_not_run(console, executor_for):
 
 
 def test_a_lease_that_is_over_lets_no_effect_begin(console, executor_for):
-    runs = []
+    runs: list[Work] = []
     console.plan("/executions", started(lease_expires_at=_soon(-1)))
     executor_for(lambda work: _noting(runs, work)).execute(ORDER)
     assert runs == []
@@ -172,7 +172,7 @@ def test_a_lease_that_is_over_lets_no_effect_begin(console, executor_for):
 def test_a_handler_that_takes_too_long_to_prepare_begins_no_effect(console, executor_for):
     console.plan("/executions", started(lease_expires_at=_soon(0.5)))
     console.plan("/heartbeat", SILENT)
-    effects = []
+    effects: list[int] = []
 
     def slow(work):
         time.sleep(0.8)
@@ -271,7 +271,7 @@ def test_the_loop_registers_its_public_key_claims_and_stops(console, executor_fo
         "grant": "head.body.sign",
         "grant_expires_at": "2999-01-01T00:00:00Z",
     }
-    runs = []
+    runs: list[Work] = []
     console.plan("/executors", SILENT, Answer(200, {"executor_id": "tester"}))
     console.plan("/claim", Answer(200, {"orders": [order]}), Answer(200, {"orders": []}))
     executor = executor_for(lambda work: _noting(runs, work))
