@@ -1,0 +1,343 @@
+/* Counterfoil's one script. Pages work without it, except for keys, copying, live rows and the inspector. */
+"use strict";
+
+const root = document.documentElement;
+root.classList.add("js");
+
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const announce = (words) => {
+  const announcer = document.getElementById("announcer");
+  if (announcer) announcer.textContent = words;
+};
+const remember = (name, value) => {
+  document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+};
+const recall = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.split("=")[1];
+
+/* Times ------------------------------------------------------------------ */
+
+// The page's clock is the server's: what is shown as "8 s ago" must not depend on this computer's clock.
+const served = Date.parse(document.querySelector("[data-served-at]")?.dataset.servedAt ?? "");
+const skew = Number.isNaN(served) ? 0 : served - Date.now();
+const now = () => Date.now() + skew;
+
+function span(seconds) {
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  const minutes = Math.floor((seconds % 3600) / 60);
+  if (seconds < 36000) return `${Math.floor(seconds / 3600)} h${minutes ? ` ${minutes} min` : ""}`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function tick() {
+  for (const time of all("time[data-ago]")) {
+    const passed = (now() - Date.parse(time.dateTime)) / 1000;
+    write(time, Math.abs(passed) < 1 ? "just now" : passed < 0 ? `in ${span(-passed)}` : `${span(passed)} ago`);
+  }
+  for (const time of all("time[data-until]")) {
+    const until = Date.parse(time.dateTime);
+    const left = (until - now()) / 1000;
+    const shell = time.parentElement;
+    const minute = left >= 60 && left < 600 ? `${Math.floor(left / 60)} min ${String(Math.floor(left % 60)).padStart(2, "0")} s` : span(left);
+    write(time, left <= 0 ? "Expired" : `${minute} left`);
+    shell.toggleAttribute("data-over", left <= 0);
+    shell.toggleAttribute("data-near", left > 0 && left < 600);
+    const since = Date.parse(time.dataset.since ?? "");
+    const ring = shell.querySelector(".left");
+    if (ring && since) ring.setAttribute("stroke-dasharray", `${Math.max(0, Math.min(100, Math.round((100 * left * 1000) / (until - since))))} 100`);
+  }
+}
+
+/* Copying ---------------------------------------------------------------- */
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    announce("Copied");
+    button.setAttribute("data-copied", "");
+    setTimeout(() => button.removeAttribute("data-copied"), 1200);
+  } catch {
+    const range = document.createRange();
+    const code = button.previousElementSibling;
+    write(code, button.dataset.copy);
+    range.selectNodeContents(code);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    announce("Could not copy. The whole value is selected.");
+  }
+});
+
+/* Theme and keyboard switch ---------------------------------------------- */
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("[data-theme-switch]")) {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    remember("theme", root.dataset.theme);
+  }
+  if (event.target.closest?.("[data-open-map]")) openMap();
+  for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
+
+let keysOn = recall("keys") !== "off";
+
+function openMap() {
+  const map = document.getElementById("keyboard-map");
+  if (!map || map.open) return;
+  map.querySelector("[data-keys-switch]").checked = keysOn;
+  map.showModal();
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-keys-switch]")) {
+    keysOn = event.target.checked;
+    remember("keys", keysOn ? "on" : "off");
+  }
+  // The button says what pressing it will record.
+  if (event.target.matches("[data-says]")) {
+    write(event.target.form.querySelector("[data-says-target]"), `Record: ${event.target.dataset.says.toLowerCase()}`);
+  }
+});
+
+/* Keys ------------------------------------------------------------------- */
+
+let going = 0;
+
+function step(by) {
+  const links = all("[data-item] :is(a.open, a:not(.over))").filter((link, at, list) => {
+    return link.checkVisibility() && list.findIndex((other) => other.closest("[data-item]") === link.closest("[data-item]")) === at;
+  });
+  if (!links.length) return;
+  const here = links.findIndex((link) => link.closest("[data-item]").contains(document.activeElement));
+  const next = links[Math.max(0, Math.min(links.length - 1, here + by))] ?? links[0];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function press(key) {
+  const item = document.activeElement?.closest?.("[data-item]");
+  const control = item?.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`#main [data-key="${key}"]`);
+  if (!control) return item?.querySelector("a.open")?.click();
+  if (!control.dataset.keyFocus) return control.click();
+  // A key alone never decides: it leads to the reason, and the button must still be pressed.
+  const field = document.querySelector(control.dataset.keyFocus);
+  field.scrollIntoView({ block: "center" });
+  field.focus();
+  announce(`${control.textContent.trim()}: write the reason, then press the button`);
+}
+
+const keys = {
+  j: () => step(1),
+  k: () => step(-1),
+  x: () => document.activeElement?.closest?.("[data-item]")?.querySelector("input[type=checkbox]")?.click(),
+  a: () => press("a"),
+  r: () => press("r"),
+  c: () => press("c"),
+  "/": () => document.querySelector("[data-search]")?.select(),
+  "?": openMap,
+  g: () => { going = Date.now(); },
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    for (const menu of all("details.menu[open]")) menu.open = false;
+    return closeInspector();
+  }
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
+  if (!keysOn || typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (Date.now() - going < 1500 && event.key !== "g") {
+    going = 0;
+    const place = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+    if (place) { event.preventDefault(); place.click(); }
+    return;
+  }
+  if (Object.hasOwn(keys, event.key)) {
+    event.preventDefault();
+    keys[event.key]();
+  }
+});
+
+/* Inspector -------------------------------------------------------------- */
+
+let opener = null;
+
+async function inspect(link) {
+  const panel = document.getElementById("inspector");
+  const answer = await fetch(link.href, { headers: { "HX-Request": "true" } });
+  if (!answer.ok || answer.redirected) return location.assign(link.href);
+  const shown = document.createRange().createContextualFragment(await answer.text());
+  const head = document.createElement("div");
+  head.className = "inspector-head";
+  const title = document.createElement("h2");
+  title.tabIndex = -1;
+  title.textContent = shown.querySelector("[data-inspector-title]")?.dataset.inspectorTitle ?? link.textContent.trim();
+  const whole = document.createElement("a");
+  whole.className = "button small";
+  whole.href = link.href;
+  whole.textContent = "Open as a page";
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "button small";
+  close.textContent = "Close";
+  close.addEventListener("click", closeInspector);
+  head.append(title, whole, close);
+  panel.replaceChildren(head, shown);
+  panel.hidden = false;
+  opener = link;
+  tick();
+  title.focus();
+}
+
+function closeInspector() {
+  const panel = document.getElementById("inspector");
+  if (!panel || panel.hidden) return;
+  panel.hidden = true;
+  panel.replaceChildren();
+  opener?.focus();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-inspect]");
+  if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  inspect(link).catch(() => location.assign(link.href));
+});
+
+/* Live rows -------------------------------------------------------------- */
+
+// An event is only a hint. The list is read again, and what is already on the page is replaced where it stands;
+// what is new is announced above the list, and what has gone stays, dimmed, until the reader asks.
+let due = 0;
+let waiting = null;
+
+const busy = (part) => part.matches(":hover") || part.contains(document.activeElement);
+
+function concerns(region, hint) {
+  const ids = (region.dataset.liveId ?? "").split(" ").filter(Boolean);
+  return region.dataset.live.split(" ").includes(hint.topic) && (!ids.length || ids.some((id) => hint.ids.includes(id)));
+}
+
+function heard(hint) {
+  const region = document.querySelector("[data-live]");
+  if (!region || !concerns(region, hint)) return;
+  clearTimeout(waiting);
+  waiting = setTimeout(reread, Math.max(150, due - Date.now()));
+}
+
+async function reread() {
+  due = Date.now() + 1500;
+  const region = document.querySelector("[data-live]");
+  if (!region || document.hidden) return;
+  const answer = await fetch(region.dataset.liveFrom, { headers: { "HX-Request": "true" } });
+  if (!answer.ok || answer.redirected) return;
+  const fresh = document.createElement("template");
+  fresh.innerHTML = await answer.text();
+  const parts = new Map(all("[data-part]", fresh.content).map((part) => [part.dataset.part, part]));
+  for (const part of all("[data-part]", region)) {
+    const other = parts.get(part.dataset.part);
+    parts.delete(part.dataset.part);
+    if (!other) part.toggleAttribute("data-gone", true);
+    else replace(part, other);
+  }
+  arrive(region, [...parts.values()].filter((part) => part.matches("[data-item]")).length);
+  tick();
+}
+
+// Times tick by themselves and the form token changes with every answer; neither is news.
+function text(part) {
+  const copy = part.cloneNode(true);
+  for (const item of all("time, input[name=csrfmiddlewaretoken], .ring", copy)) item.remove();
+  return copy.innerHTML;
+}
+
+function replace(part, other) {
+  if (text(part) === text(other)) return;
+  if (part.querySelector("form textarea, form input:not([type=hidden])")) return warn(part);
+  if (busy(part)) {
+    part.addEventListener("pointerleave", () => setTimeout(reread, 50), { once: true });
+    return;
+  }
+  const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent.trim()));
+  part.replaceWith(other);
+  for (const summary of all("details > summary", other)) if (open.has(summary.textContent.trim())) summary.parentElement.open = true;
+  window.htmx?.process(other);
+}
+
+function warn(part) {
+  if (part.querySelector("[data-changed]")) return;
+  const notice = document.createElement("p");
+  notice.className = "notice";
+  notice.dataset.kind = "stale";
+  notice.dataset.changed = "";
+  notice.setAttribute("role", "alert");
+  const words = document.createElement("strong");
+  words.textContent = "This changed while you were reading. ";
+  const again = document.createElement("a");
+  again.href = location.pathname + location.search;
+  again.textContent = "Read it again before you decide";
+  const line = document.createElement("span");
+  line.append(words, again);
+  notice.append(line);
+  (part.querySelector(".panel-body") ?? part).prepend(notice);
+  if (part.matches(".decide")) for (const button of all("form button", part)) button.disabled = true;
+}
+
+function arrive(region, count) {
+  let button = region.querySelector(".arrivals");
+  if (!count) return button?.remove();
+  if (!button) {
+    button = document.createElement("button");
+    button.type = "button";
+    button.className = "button small primary arrivals";
+    button.addEventListener("click", () => location.reload());
+    region.querySelector(".cards, .panel, .rows")?.before(button);
+  }
+  write(button, `${count} new`);
+  announce(`${count} new above the list`);
+}
+
+function listen() {
+  const address = document.body.dataset.stream;
+  if (!address || !document.querySelector("[data-live]")) return;
+  const state = document.querySelector("[data-live-state]");
+  const source = new EventSource(address);
+  let broken = false;
+  const hint = (topic) => (event) => {
+    const told = JSON.parse(event.data || "{}");
+    heard({ topic, ids: [told.id, told.action_id, told.session_id].filter(Boolean) });
+  };
+  for (const topic of ["action", "approval", "case", "session"]) source.addEventListener(topic, hint(topic));
+  source.onopen = () => {
+    if (state) state.hidden = true;
+    if (broken) reread().catch(() => {});
+    broken = false;
+  };
+  source.onerror = () => {
+    if (broken || !state) return;
+    broken = true;
+    state.hidden = false;
+    state.textContent = `Not live since ${new Date(now()).toLocaleTimeString([], { hour12: false, hour: "2-digit", minute: "2-digit" })}`;
+  };
+  addEventListener("pagehide", () => source.close());
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && document.querySelector("[data-live]")) reread().catch(() => {});
+});
+document.addEventListener("htmx:afterSettle", tick);
+// An address that is shared names only the filters that are set.
+document.addEventListener("htmx:configRequest", (event) => {
+  if (event.detail.verb !== "get") return;
+  for (const [name, value] of [...event.detail.formData]) if (value === "") event.detail.formData.delete(name);
+});
+
+tick();
+setInterval(() => { if (!document.hidden) tick(); }, 1000);
+listen();

@@ -1,0 +1,206 @@
+"""The small marks that every page repeats: icons, state badges, times and short hashes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from console import payload, words
+
+register = template.Library()
+
+
+@register.simple_tag
+@lru_cache(maxsize=64)
+def icon(name: str) -> SafeString:
+    return mark_safe(f'<svg class="icon" aria-hidden="true"><use href="{sprite()}#{escape(name)}"/></svg>')
+
+
+@register.simple_tag
+def state_badge(state: str, contradicted: bool = False, size: str = "") -> SafeString:
+    return _badge(str(state), bool(contradicted), size)
+
+
+@register.simple_tag
+@lru_cache(maxsize=32)
+def family_badge(family: str, word: str) -> SafeString:
+    mark = icon(f"state-{family}")
+    return format_html('<span class="badge" data-family="{}">{}{}</span>', family, mark, word)
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: dict[str, Any], at: datetime | None) -> SafeString:
+    """A time as its distance from the page's own time, the absolute value in the tooltip."""
+    return stamp(at, as_of=context["as_of"])
+
+
+@register.simple_tag(takes_context=True)
+def clock(context: dict[str, Any], at: datetime) -> SafeString:
+    """A time of day, for sequences where the seconds between rows matter; the day only when it is another."""
+    form = "%H:%M:%S" if at.astimezone(UTC).date() == context["as_of"].astimezone(UTC).date() else "%d %b %H:%M:%S"
+    return mark_safe(f'<time datetime="{_iso(at)}" title="{_absolute(at)}">{at.astimezone(UTC).strftime(form)}</time>')
+
+
+@register.simple_tag(takes_context=True)
+def countdown(context: dict[str, Any], until: datetime | None, since: datetime | None = None) -> SafeString:
+    """What is left until a deadline, with a ring when the whole span is known."""
+    if until is None:
+        return mark_safe('<span class="muted">No deadline</span>')
+    left = until - context["as_of"]
+    over = left <= timedelta(0)
+    near = not over and left < timedelta(minutes=10)
+    state = " data-over" if over else " data-near" if near else ""
+    ring = _ring(left / (until - since)) if since and until > since else ""
+    begun = f' data-since="{_iso(since)}"' if since else ""
+    time = f'<time datetime="{_iso(until)}" data-until{begun} title="{_absolute(until)}">'
+    word = "Expired" if over else f"{span(left)} left"
+    return mark_safe(f'<span class="countdown"{state}>{ring}{time}{word}</time></span>')
+
+
+@register.simple_tag
+def short_hash(digest: str | None, label: str = "hash") -> SafeString:
+    """The first and last characters of a digest, with a button that copies the whole."""
+    if not digest:
+        return mark_safe('<span class="muted">none</span>')
+    return format_html(
+        '<span class="hash"><code title="{}">{}</code>'
+        '<button class="icon-button js-only" type="button" data-copy="{}" aria-label="Copy the {}">{}</button></span>',
+        digest,
+        short(digest),
+        digest,
+        label,
+        icon("copy"),
+    )
+
+
+@register.simple_tag
+def visible(cut: tuple[payload.Piece, ...]) -> SafeString:
+    """Pieces of a value, the deceptive ones marked and named."""
+    arrow = '<span class="break" title="Line break">\u21b5</span>'
+    return mark_safe("".join(_piece(piece, breaks=arrow) for piece in cut))
+
+
+@register.filter
+def plainly(text: str) -> SafeString:
+    """Any text from outside, hidden characters made visible."""
+    return mark_safe("".join(_piece(piece) for piece in payload.pieces(str(text))))
+
+
+@register.filter
+def side_effect_class(code: str) -> str:
+    return words.side_effect_class(code)
+
+
+@register.filter
+def reversibility(code: str) -> str:
+    return words.reversibility(code)
+
+
+@register.filter
+def is_weighty(code: str) -> bool:
+    return code in words.WEIGHTY
+
+
+@register.filter
+def as_sentence(code: str) -> str:
+    return words.sentence(code)
+
+
+@register.filter
+def family(state: str) -> str:
+    return words.look(state).family
+
+
+@register.simple_tag
+def outcome(code: str) -> SafeString:
+    shape, word = words.OUTCOMES.get(code.lower(), words.OUTCOMES["undecidable"])
+    return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', code.lower(), icon(shape), word)
+
+
+@register.simple_tag
+def class_chips(side_effect: str, reversible: str) -> SafeString:
+    pairs = ((words.side_effect_class(side_effect), side_effect), (words.reversibility(reversible), reversible))
+    marked = ((" weighty" if code in words.WEIGHTY else "", word) for word, code in pairs)
+    return format_html_join(" ", '<span class="chip{}">{}</span>', marked)
+
+
+def stamp(at: datetime | None, *, as_of: datetime) -> SafeString:
+    if at is None:
+        return mark_safe('<span class="muted">never</span>')
+    return mark_safe(f'<time datetime="{_iso(at)}" title="{_absolute(at)}" data-ago>{ago(as_of - at)}</time>')
+
+
+def ago(passed: timedelta) -> str:
+    """'8 s ago', 'in 4 min', 'just now'."""
+    if abs(passed) < timedelta(seconds=1):
+        return "just now"
+    return f"in {span(-passed)}" if passed < timedelta(0) else f"{span(passed)} ago"
+
+
+def span(length: timedelta) -> str:
+    """A length of time with one unit, two while the hours are few: enough to act on."""
+    seconds = int(length.total_seconds())
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 36000:
+        minutes = f" {seconds % 3600 // 60} min" if seconds % 3600 >= 60 else ""
+        return f"{seconds // 3600} h{minutes}"
+    if seconds < 172800:
+        return f"{seconds // 3600} h"
+    return f"{seconds // 86400} d"
+
+
+def short(digest: str) -> str:
+    return digest if len(digest) <= 16 else f"{digest[:8]}…{digest[-4:]}"
+
+
+@lru_cache(maxsize=128)
+def _badge(state: str, contradicted: bool, size: str) -> SafeString:
+    look = words.look(state, contradicted=contradicted)
+    return format_html(
+        '<span class="badge {}" data-family="{}" title="{}">{}{}</span>',
+        size,
+        look.family,
+        state,
+        icon(f"state-{look.family}"),
+        look.word,
+    )
+
+
+def _piece(piece: payload.Piece, *, breaks: str = "") -> str:
+    if piece.kind == "plain":
+        return str(escape(piece.text))
+    if piece.kind == "break":
+        return breaks + "\n"
+    if piece.kind == "alike":
+        return format_html('<mark class="alike" title="{}">{}</mark>', piece.meaning, piece.text)
+    return format_html('<span class="glyph" title="{}">{}</span>', piece.meaning, piece.text)
+
+
+def _ring(left: float) -> str:
+    share = max(0, min(100, round(left * 100)))
+    return (
+        '<svg class="ring" viewBox="0 0 20 20" aria-hidden="true"><circle class="track" cx="10" cy="10" r="8"/>'
+        f'<circle class="left" cx="10" cy="10" r="8" pathLength="100" stroke-dasharray="{share} 100"/></svg>'
+    )
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _absolute(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%d %b %Y, %H:%M:%S UTC")
+
+
+@lru_cache(maxsize=1)
+def sprite() -> str:
+    return str(static("console/sprite.svg"))
