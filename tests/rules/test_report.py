@@ -1,0 +1,198 @@
+"""Reports: what may be told in each state, and that nothing but proven success is called done."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ledger.rules.lifecycle import State
+from reviews.rules.report import ALLOWED, Code, Family, axes, family, headline, report
+from tests.rules.runs import LEDGER, entry
+
+USUAL = {
+    "PROPOSED": "NOT_EXECUTED",
+    "VALIDATED": "NOT_EXECUTED",
+    "EXECUTING": "ATTEMPTED_RESULT_UNKNOWN",
+    "ACCEPTED": "RESPONSE_RECEIVED_VERIFICATION_PENDING",
+    "PENDING": "RESPONSE_RECEIVED_VERIFICATION_PENDING",
+    "COMMITTED": "VERIFIED_RECONCILIATION_IN_PROGRESS",
+    "PARTIALLY_COMMITTED": "PARTIALLY_COMPLETED",
+    "RECONCILED_SUCCESS": "COMPLETED",
+    "RECONCILIATION_FAILED": "FAILED",
+    "FAILED": "FAILED",
+    "VERIFICATION_TIMEOUT": "FINAL_STATE_UNKNOWN",
+    "UNKNOWN": "FINAL_STATE_UNKNOWN",
+    "COMPENSATING": "RECOVERY_IN_PROGRESS",
+    "COMPENSATED": "COMPENSATED",
+    "COMPENSATION_FAILED": "REVIEW_REQUIRED",
+    "FORWARD_RECOVERY": "PARTIALLY_COMPLETED",
+    "ROLLED_BACK": "ROLLED_BACK",
+    "REVIEW_REQUIRED": "REVIEW_REQUIRED",
+    "ABANDONED": "ABANDONED_UNRESOLVED",
+}
+
+
+def in_state(state, *, execution=None, verification=None, finding=None, **blocks):
+    """An entry as it may look in `state`, an answer of the tool on record."""
+    allowed = LEDGER[state]
+    plain = entry()
+    plain["execution"] |= {
+        "status": execution or allowed["execution"][-1],
+        "observation_pointer": "ob-1",
+    }
+    plain["verification"]["status"] = verification or allowed["verification"][0]
+    plain["reconciliation"] |= {
+        "status": allowed["reconciliation"][0],
+        "discrepancy_class": finding,
+    }
+    return plain | blocks
+
+
+def told(state, *, trust_level=3, **changes):
+    options = {name: changes.pop(name) for name in list(changes) if name in OPTIONS}
+    return report(state, in_state(state, **changes), trust_level=trust_level, **options)
+
+
+OPTIONS = {"contradicted", "attested", "recovering", "done", "still_open"}
+
+
+@pytest.mark.req("R-RI-01", "R-RI-03", "R-RI-04", "R-RI-05", "R-RI-07", "R-RI-08", "R-RI-12", "R-RI-16")
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_its_report(state):
+    found = told(state)
+    assert found.code == USUAL[state]
+    assert found.code in ALLOWED[state]
+    assert found.text.endswith(".")
+    assert found.completed == (state is State.RECONCILED_SUCCESS)
+
+
+@pytest.mark.req("R-RI-09", "R-RI-10", "R-CX-04")
+def test_only_reconciled_success_is_ever_completed():
+    for state, *flags in itertools.product(State, [True, False], [True, False], [True, False]):
+        contradicted, attested, recovering = flags
+        found = told(state, contradicted=contradicted, attested=attested, recovering=recovering, trust_level=4)
+        assert found.completed == (found.code is Code.COMPLETED)
+        assert found.completed <= (state is State.RECONCILED_SUCCESS and not contradicted)
+        assert found.code in ALLOWED[state] or contradicted
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_contradiction_outweighs_every_state(state):
+    found = told(state, contradicted=True)
+    assert (found.code, found.completed) == (Code.FINAL_STATE_UNKNOWN, False)
+    assert "contradicts" in found.text
+    assert family(state, contradicted=True) is Family.UNKNOWN
+
+
+@pytest.mark.req("R-RI-02")
+def test_pending_without_an_answer_is_only_an_attempt():
+    silent = report(State.PENDING, entry(), trust_level=0)
+    assert silent.code is Code.ATTEMPTED_RESULT_UNKNOWN
+
+
+@pytest.mark.req("R-RI-01")
+def test_what_failed_before_it_ran_was_not_executed():
+    found = told(State.FAILED, execution="NOT_EXECUTED", verification="NOT_REQUIRED")
+    assert found.code is Code.NOT_EXECUTED
+
+
+def test_nothing_happened_is_said_only_where_absence_was_read():
+    proven = told(State.FAILED, verification="VERIFIED").text
+    other = told(State.FAILED, verification="FAILED").text
+    assert "nothing happened" in proven
+    assert "nothing happened" not in other
+
+
+@pytest.mark.req("R-VD-15")
+def test_a_critical_mutation_is_completed_at_level_four_only():
+    critical = {"side_effect_class": "CRITICAL_MUTATION"}
+    assert not told(State.RECONCILED_SUCCESS, trust_level=3, **critical).completed
+    assert told(State.RECONCILED_SUCCESS, trust_level=4, **critical).completed
+
+
+@pytest.mark.req("R-RI-06")
+def test_a_partial_report_lists_both_parts():
+    found = told(State.PARTIALLY_COMMITTED, done=("refund",), still_open=("notice", "ledger"))
+    assert found.text == "Done in part. Done: refund. Open: notice, ledger."
+
+
+def test_what_was_attested_is_told_as_attested():
+    assert "attested" in told(State.RECONCILED_SUCCESS, attested=True).text
+    assert "attested" in told(State.FAILED, attested=True, verification="UNVERIFIABLE").text
+
+
+def test_what_cannot_be_checked_says_so():
+    found = told(State.UNKNOWN, verification="UNVERIFIABLE")
+    assert found.code is Code.FINAL_STATE_UNKNOWN
+    assert "no reliable way" in found.text
+
+
+def test_recovery_is_told_where_the_state_allows_it():
+    assert told(State.RECONCILIATION_FAILED, recovering=True).code is Code.RECOVERY_IN_PROGRESS
+    assert told(State.FORWARD_RECOVERY, recovering=True).code is Code.RECOVERY_IN_PROGRESS
+    assert told(State.FAILED, recovering=True).code is Code.FAILED
+
+
+@pytest.mark.req("R-SM-20", "R-RI-11")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("COMMITTED", "PARTIALLY_COMMITTED"),
+        ("PARTIALLY_COMMITTED", "RECONCILED_SUCCESS"),
+        ("ACCEPTED", "COMMITTED"),
+        ("UNKNOWN", "FAILED"),
+        ("COMPENSATED", "ROLLED_BACK"),
+    ],
+)
+def test_five_pairs_are_never_confused(one, other):
+    first, second = State(one), State(other)
+    assert told(first).code != told(second).code
+    assert told(first).text != told(second).text
+    assert headline(first, in_state(first)) != headline(second, in_state(second))
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_a_headline_three_axes_and_a_look(state):
+    for execution, verification in itertools.product(*(LEDGER[state][one] for one in ("execution", "verification"))):
+        shown = in_state(state, execution=execution, verification=verification)
+        assert headline(state, shown)
+        found = axes(state, shown)
+        assert found.decision.text
+        assert found.execution.text
+        assert found.effect.text
+        looks_done = found.effect.family is Family.TRUE
+        assert looks_done == (state is State.RECONCILED_SUCCESS)
+    assert family(state) in Family
+
+
+def test_the_headline_says_what_was_found():
+    held = in_state(State.REVIEW_REQUIRED, finding="NO_OP_FAILURE", verification="FAILED")
+    assert headline(State.REVIEW_REQUIRED, held) == "Held for review: nothing changed"
+    found = axes(State.REVIEW_REQUIRED, held, approval="CONSUMED")
+    assert found.effect.text == "Nothing changed"
+    assert found.effect.family is Family.FALSE
+    assert found.decision.text == "Approved"
+
+
+def test_approved_never_hides_approved_and_failed():
+    gone = in_state(State.FAILED, verification="VERIFIED")
+    found = axes(State.FAILED, gone, approval="CONSUMED")
+    assert [one.text for one in (found.decision, found.execution, found.effect)] == [
+        "Approved",
+        "Failed",
+        "None, confirmed",
+    ]
+
+
+def test_an_action_that_waits_for_people_says_so():
+    waiting = in_state(State.VALIDATED)
+    assert headline(State.VALIDATED, waiting, approval="REQUESTED") == "Waiting for approval"
+    assert headline(State.VALIDATED, waiting, approval="APPROVED") == "Waiting to be executed"
+
+
+def test_a_contradicted_action_shows_it_everywhere():
+    settled = in_state(State.RECONCILED_SUCCESS)
+    assert "contradicted" in headline(State.RECONCILED_SUCCESS, settled, contradicted=True)
+    found = axes(State.RECONCILED_SUCCESS, settled, contradicted=True)
+    assert found.effect.family is Family.UNKNOWN
