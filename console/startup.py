@@ -13,6 +13,8 @@ from typing import Any
 
 import psycopg
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from console import live_example
 from console.installation import DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
@@ -52,9 +54,9 @@ class Startup:
         return live_example.TENANT if self.example else "main"
 
     def begin(self) -> None:
+        self.check_outside()
         self.start_servers()
         self.environment = self.addresses()
-        self.check_outside()
         keep_environment(self.installation, self.environment)
         self.prepare()
         self.start_web()
@@ -82,11 +84,6 @@ class Startup:
 
     def addresses(self) -> dict[str, str]:
         """What commands and processes of the product are told; addresses from outside win."""
-        known = {
-            name: os.environ[name]
-            for name in ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL")
-            if name in os.environ and (name in self.outside or name == "DATABASE_OWNER_URL")
-        }
         own: dict[str, str] = {}
         if self.servers is not None:
             own = {
@@ -94,35 +91,27 @@ class Startup:
                 "DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, DATABASE),
                 "REDIS_URL": self.servers.valkey.url(),
             }
-        if "DATABASE_URL" in self.outside:
-            if "DATABASE_OWNER_URL" not in known:
-                raise ServerFailed("DATABASE_URL is set: set DATABASE_OWNER_URL too, to the role that owns the tables.")
-        else:
-            known.pop("DATABASE_OWNER_URL", None)
-        return (
-            own
-            | known
-            | {
-                "COUNTERFOIL_SECRETS_DIR": os.environ["COUNTERFOIL_SECRETS_DIR"],
-                "COUNTERFOIL_PUBLIC_URL": os.environ.get("COUNTERFOIL_PUBLIC_URL", f"http://localhost:{self.port}"),
-            }
-        )
+        told = {
+            "COUNTERFOIL_SECRETS_DIR": os.environ["COUNTERFOIL_SECRETS_DIR"],
+            "COUNTERFOIL_PUBLIC_URL": os.environ.get("COUNTERFOIL_PUBLIC_URL", f"http://localhost:{self.port}"),
+        }
+        return own | {name: os.environ[name] for name in self.elsewhere()} | told
+
+    def elsewhere(self) -> list[str]:
+        """The addresses that somebody set; an owner's address alone means nothing."""
+        owner = ["DATABASE_OWNER_URL"] if "DATABASE_URL" in self.outside else []
+        return sorted(self.outside) + owner
 
     def check_outside(self) -> None:
-        for name in sorted({"DATABASE_URL", "DATABASE_OWNER_URL"} if "DATABASE_URL" in self.outside else set()):
-            try:
-                with psycopg.connect(self.environment[name], connect_timeout=5) as connection:
-                    version = connection.info.server_version // 10000
-            except psycopg.Error as error:
-                raise ServerFailed(f"{name} does not lead to a database: {_first_line(error)}") from None
-            if not 15 <= version <= 18:
-                raise ServerFailed(f"{name} leads to PostgreSQL {version}: 15 to 18 is needed.")
-        if "REDIS_URL" in self.outside:
-            try:
-                with redis.Redis.from_url(self.environment["REDIS_URL"], socket_connect_timeout=5) as client:
-                    client.ping()
-            except (redis.RedisError, ValueError) as error:
-                raise ServerFailed(f"REDIS_URL does not lead to a broker: {_first_line(error)}") from None
+        """Before anything is started: do the addresses that somebody set lead anywhere?"""
+        missing = [name for name in self.elsewhere() if name not in os.environ]
+        if missing:
+            raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too, to the role that owns the tables.")
+        for name in self.elsewhere():
+            if name == "REDIS_URL":
+                _check_broker(os.environ[name])
+            else:
+                _check_database(name, os.environ[name])
 
     # The product
 
@@ -229,6 +218,24 @@ class Startup:
                 "  Ctrl-C stops everything",
             ]
         )
+
+
+def _check_database(name: str, url: str) -> None:
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            version = connection.info.server_version // 10000
+    except psycopg.Error as error:
+        raise ServerFailed(f"{name} does not lead to a database: {_first_line(error)}") from None
+    if not 15 <= version <= 18:
+        raise ServerFailed(f"{name} leads to PostgreSQL {version}: 15 to 18 is needed.")
+
+
+def _check_broker(url: str) -> None:
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise ServerFailed(f"REDIS_URL does not lead to a broker: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:

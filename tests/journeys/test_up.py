@@ -1,0 +1,180 @@
+"""`manage.py up` as a newcomer meets it: real processes, in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from console.installation import ROOT
+from console.processes import has_ended, wait_until
+from console.servers import free_port
+
+WITHIN_S = 60.0
+
+
+class Up:
+    """One installation, in which `up` can be started again and again."""
+
+    def __init__(self, var: Path, port: int) -> None:
+        self.var = var
+        self.port = port
+        self.process: subprocess.Popen[str] | None = None
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        ours = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ours and not name.startswith("COUNTERFOIL_")
+        }
+        return kept | {"COUNTERFOIL_VAR": str(self.var), "PYTHONUNBUFFERED": "1"} | extra
+
+    def start(self) -> str:
+        """Start, and everything said up to being ready."""
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--no-example", "--port", str(self.port)],
+            cwd=ROOT,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        said = []
+        for line in self.process.stdout or ():
+            said.append(line)
+            if "Ctrl-C stops everything" in line:
+                return "".join(said)
+        raise AssertionError("".join(said))
+
+    def refused(self, *options: str, **extra: str) -> tuple[int, str]:
+        """A start that comes to nothing: its exit code and what it said."""
+        answer = subprocess.run(
+            [sys.executable, "manage.py", "up", "--no-example", *options],
+            cwd=ROOT,
+            env=self.environment(**extra),
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+        )
+        return answer.returncode, answer.stderr
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(WITHIN_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = None
+        return code
+
+    def children(self) -> dict[str, psutil.Process]:
+        rows = json.loads((self.var / "run" / "children.json").read_text())
+        return {row["name"]: psutil.Process(row["pid"]) for row in rows if psutil.pid_exists(row["pid"])}
+
+    def answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).close()
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture
+def up(run) -> Iterator[Up]:
+    var = run.folder / f"up-{free_port()}"
+    installation = Up(var, free_port())
+    yield installation
+    if installation.process is not None:
+        installation.end(signal.SIGTERM)
+
+
+def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
+    first = up.start()
+    assert f"http://localhost:{up.port}" in first
+    assert up.answers()
+    children = up.children()
+    assert set(children) == {"postgres", "valkey", "web", "worker", "beat"}
+    _nothing_is_open_to_others(up)
+    # Two of them would write to the same data.
+    code, sentence = up.refused("--port", str(free_port()))
+    assert (code, sentence.count("\n")) == (2, 1)
+    assert "Another `up` runs" in sentence
+    # What falls over is started again.
+    children["web"].kill()
+    assert wait_until(lambda: "web" in up.children() and up.children()["web"] != children["web"], within_s=WITHIN_S)
+    assert wait_until(up.answers, within_s=WITHIN_S)
+    # A killed `up` leaves orphans; the next one ends them and goes on with the same data.
+    orphans = up.children()
+    up.end(signal.SIGKILL)
+    assert not has_ended(orphans["postgres"])
+    assert up.start().split("sign in as")[1] == first.split("sign in as")[1]
+    assert all(has_ended(process) for process in orphans.values())
+    assert up.answers()
+    children = up.children()
+    assert up.end(signal.SIGINT) == 0
+    assert all(has_ended(process) for process in children.values())
+
+
+def _nothing_is_open_to_others(up: Up) -> None:
+    words = json.loads((up.var / "secrets" / "passwords.json").read_text()).values()
+    lines = [" ".join(process.cmdline()) for process in up.children().values()]
+    assert not [line for line in lines if any(word in line for word in words)]
+    closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
+    assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
+    assert not [name for name in ("web", "worker", "beat") if "DATABASE_OWNER_URL" in up.children()[name].environ()]
+
+
+def test_a_busy_port_is_one_sentence(up, broker):
+    code, sentence = up.refused("--port", str(broker.port))
+    assert (code, sentence.count("\n")) == (2, 1)
+    assert f"Port {broker.port} is in use" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("DATABASE_URL", "not a url", "must look like postgresql://"),
+        ("DATABASE_URL", "postgresql://app:word@127.0.0.1:1/none", "does not lead to a database"),
+        ("REDIS_URL", "http://127.0.0.1:1", "must look like redis://"),
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "does not lead to a broker"),
+        ("COUNTERFOIL_PUBLIC_URL", "console.example.org", "must look like https://"),
+    ],
+)
+def test_a_broken_address_is_one_sentence(up, name, value, says):
+    owner = {"DATABASE_OWNER_URL": value} if name == "DATABASE_URL" else {}
+    code, sentence = up.refused("--port", str(up.port), **{name: value}, **owner)
+    assert (code, sentence.count("\n")) == (2, 1), sentence
+    assert says in sentence
+
+
+def test_an_outside_database_needs_its_owner_too(up, run):
+    code, sentence = up.refused("--port", str(up.port), DATABASE_URL="postgresql://app:word@127.0.0.1:1/none")
+    assert (code, sentence.count("\n")) == (2, 1)
+    assert "set DATABASE_OWNER_URL too" in sentence
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "REDIS_URL", "COUNTERFOIL_SECRETS_DIR"])
+def test_nothing_needed_has_a_default(up, run, name):
+    given = {
+        "DATABASE_URL": "postgresql://app:word@127.0.0.1:1/none",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "COUNTERFOIL_SECRETS_DIR": str(run.secrets),
+    }
+    del given[name]
+    answer = subprocess.run(
+        [sys.executable, "manage.py", "check"], cwd=ROOT, env=up.environment(**given), capture_output=True, text=True
+    )
+    assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
+    assert name in answer.stderr
