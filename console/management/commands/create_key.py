@@ -1,0 +1,50 @@
+"""`manage.py create_key KIND --tenant T`: one more key for a machine; the key is shown this once."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from console import operations
+from ledger import operations as ledger
+from ledger import queries
+
+
+class Command(BaseCommand):
+    help = "Make a key for an agent, an executor (exec), an operator (oper) or an auditor (audit)."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("kind", choices=operations.KEY_KINDS)
+        parser.add_argument("--tenant", required=True, metavar="SLUG")
+        parser.add_argument("--name", default="", help="what people call it")
+        parser.add_argument("--scope", action="append", default=[], help="narrow it; may be given again")
+        parser.add_argument("--expires", type=int, metavar="DAYS", help="when it ends (never)")
+
+    def handle(
+        self, *args: Any, kind: str, tenant: str, name: str, scope: list[str], expires: int | None, **options: Any
+    ) -> None:
+        known = queries.tenant(tenant)
+        if known is None:
+            raise CommandError(f"There is no tenant {tenant}; `manage.py bootstrap --tenant {tenant}` founds it.")
+        if expires is not None and not 1 <= expires <= 3650:
+            raise CommandError("A key lives from 1 to 3650 days.")
+        at = timezone.now()
+        # Shown before the commit: a crash in between leaves a key that opens nothing, not one that nobody knows.
+        with transaction.atomic():
+            secret = operations.create_key(
+                tenant_id=known.id,
+                kind=kind,
+                name=name or kind,
+                by=ledger.SYSTEM,
+                at=at,
+                scopes=scope,
+                expires_at=at + timedelta(days=expires) if expires is not None else None,
+            )
+            self.stdout.write(secret)
+            self.stdout.flush()
