@@ -311,7 +311,9 @@ class Postgres:
                 raise ServerFailed(f"PostgreSQL did not start: {tail(self.log)}")
             try:
                 psycopg.connect(self.url(SUPERUSER, "postgres"), connect_timeout=2).close()
-            except psycopg.OperationalError:
+            except psycopg.OperationalError as error:
+                if "password authentication failed" in str(error):
+                    raise ServerFailed(f"The data in {self.data} has other passwords than this installation.") from None
                 return False
             return True
 

@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,7 +19,6 @@ from redis.retry import Retry
 
 from console import live_example
 from console.installation import DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
-from console.keys import write_private
 from console.live_example import Shop
 from console.processes import Child, ProcessFailed, Program, Supervisor, tail
 from console.servers import APP, OWNER, ServerFailed
@@ -118,24 +118,52 @@ class Startup:
     def prepare(self) -> None:
         owner = self.product_environment() | {"DATABASE_OWNER_URL": self.environment["DATABASE_OWNER_URL"]}
         self.supervisor.finish(self.command("prepare_database", environment=owner), within_s=PREPARE_WITHIN_S)
-        file = self.installation.sign_in_file(self.tenant)
-        if not file.exists():
-            self.supervisor.go_on()
-            write_private(file, self.bootstrap())
-        self.sign_in = json.loads(file.read_text())
+        self.supervisor.go_on()
+        self.sign_in = self.first_people()
 
-    def bootstrap(self) -> str:
-        """The first people and keys. Its answer holds secrets, so it goes to a private file and to no log."""
-        answer = subprocess.run(
-            [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", self.tenant, "--json"],
-            env=self.product_environment(),
-            capture_output=True,
-            text=True,
-            start_new_session=True,
-        )
+    def first_people(self) -> dict[str, Any]:
+        """Who may sign in, and the first keys: made once, and kept in a private file.
+
+        `bootstrap` writes its secrets before it commits. If we die in between or right after, the draft is there, and
+        whether the tenant is there too says if it counts.
+        """
+        file = self.installation.sign_in_file(self.tenant)
+        draft = file.with_suffix(".draft")
+        if not file.exists():
+            if not self.tenant_exists():
+                self.bootstrap(draft)
+            elif not draft.exists():
+                return self.strangers()
+            draft.rename(file)
+        known: dict[str, Any] = json.loads(file.read_text())
+        return known
+
+    def tenant_exists(self) -> bool:
+        with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+            found = connection.execute("SELECT 1 FROM ledger_tenant WHERE slug = %s", [self.tenant])
+            return found.fetchone() is not None
+
+    def bootstrap(self, draft: Path) -> None:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            answer = subprocess.run(
+                [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", self.tenant, "--json"],
+                env=self.product_environment(),
+                stdout=file,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
         if answer.returncode != 0:
             raise ProcessFailed(f"The tenant {self.tenant} could not be made: {_last_line(answer.stderr)}")
-        return answer.stdout
+
+    def strangers(self) -> dict[str, Any]:
+        """The tenant was made elsewhere: its people know their passwords, but the example has no keys."""
+        if self.example:
+            raise ProcessFailed(
+                f"The tenant {self.tenant} is of another installation with other keys: use --no-example."
+            )
+        return {"people": [], "keys": {}}
 
     def product_environment(self) -> dict[str, str]:
         """Never the owner's address: nothing that runs all day may change a table."""
@@ -178,8 +206,8 @@ class Startup:
             raise ProcessFailed(f"The web process stopped: {tail(web.program.log, 2)}\nSee {web.program.log}.")
         try:
             urllib.request.urlopen(f"{self.local_url}/healthz", timeout=5).close()
-        except urllib.error.HTTPError:
-            return True
+        except urllib.error.HTTPError as refusal:
+            return refusal.code < 500
         except OSError:
             return False
         return True
@@ -208,16 +236,10 @@ class Startup:
 
     def welcome(self) -> str:
         people = [f"    {row['username']:<28} {row['password']}" for row in self.sign_in["people"]]
-        return "\n".join(
-            [
-                f"Counterfoil is ready: {self.url}",
-                "  sign in as",
-                *people,
-                f"  these and the keys are kept in {self.installation.sign_in_file(self.tenant)}",
-                f"  logs are in {self.installation.log}",
-                "  Ctrl-C stops everything",
-            ]
-        )
+        kept = self.installation.sign_in_file(self.tenant)
+        lines = [f"Counterfoil is ready: {self.url}"]
+        lines += ["  sign in as", *people, f"  these and the keys are kept in {kept}"] if people else []
+        return "\n".join([*lines, f"  logs are in {self.installation.log}", "  Ctrl-C stops everything"])
 
 
 def _check_database(name: str, url: str) -> None:
