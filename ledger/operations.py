@@ -19,14 +19,17 @@ from uuid import UUID, uuid4
 from django.db import connection
 
 from ledger import queries
-from ledger.models import Evidence, SubjectKey, Tenant
+from ledger.models import ContractVersion, Evidence, Freeze, Idempotency, PolicyVersion, SubjectKey, System, Tenant
 from ledger.rules import entry as entries
 from ledger.rules import envelope as envelopes
 from ledger.rules import lifecycle, sealing
-from ledger.rules.canonical import canonical
+from ledger.rules.canonical import canonical, digest
+from ledger.rules.contract import Contract
 from ledger.rules.ids import uuid7
 from ledger.rules.lifecycle import Ground
+from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
 
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
@@ -146,10 +149,21 @@ def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> H
 
 
 def seal(
-    *, tenant_id: UUID, subject_id: UUID, purpose: str, data: bytes, media_type: str, source: str, at: datetime
+    *,
+    tenant_id: UUID,
+    subject_id: UUID,
+    purpose: str,
+    data: bytes,
+    media_type: str,
+    source: str,
+    at: datetime,
+    pointer: UUID | None = None,
 ) -> Sealed:
-    """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it."""
-    pointer, salt = uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
+    """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it.
+
+    `pointer` is given where the evidence itself must name its own place.
+    """
+    pointer, salt = pointer or uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
     place = f"{tenant_id}/{subject_id}/{pointer}"
     sealed = sealing.seal(_data_key(tenant_id, subject_id), secrets.token_bytes(sealing.NONCE_BYTES), data, place)
     digest = envelopes.commitment(purpose, salt, data)
@@ -238,3 +252,167 @@ def _data_key(tenant_id: UUID, subject_id: UUID) -> bytes:
         ),
     )
     return key
+
+
+class VersionTaken(Refused):
+    """This version is already registered with another document; a change is a new version."""
+
+    code = "VERSION_IMMUTABLE"
+
+
+class AlreadyFrozen(Refused):
+    """This is already frozen."""
+
+    code = "ALREADY_FROZEN"
+
+
+def found_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
+    """A tenant, the first event of its log, and the default policies."""
+    tenant = create_tenant(tenant_id=tenant_id, slug=slug, name=name, host=host, at=at)
+    with tenancy(tenant_id):
+        append(
+            Head(tenant_id=tenant_id, id=tenant_id, kind="tenant"),
+            Happening(kind="tenant_founded", to="ACTIVE"),
+            actor=SYSTEM,
+            at=at,
+        )
+        for kind in POLICY_KINDS:
+            set_policy(tenant_id=tenant_id, kind=kind, version="1", document=default_policy(kind), actor=SYSTEM, at=at)
+    return tenant
+
+
+def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
+    """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18)."""
+    known = queries.contract_version(tenant_id, contract.name, contract.version)
+    if known is not None:
+        if known.digest != contract.digest:
+            raise VersionTaken
+        return known
+    row = ContractVersion.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        name=contract.name,
+        version=contract.version,
+        digest=contract.digest,
+        document=contract.document,
+        lint=[{"code": f.code, "path": f.path, "detail": f.detail} for f in contract.findings],
+        registered_at=at,
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="contract"),
+        Happening(
+            kind="contract_registered",
+            to="REGISTERED",
+            detail={"name": contract.name, "version": contract.version},
+            digests={"contract": contract.digest},
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def set_policy(
+    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
+) -> PolicyVersion:
+    """Put a new version of a policy in force; the one before is superseded in the same transaction."""
+    before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
+    if before is not None:
+        PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
+        append(
+            lock(tenant_id=tenant_id, subject_id=before.id, kind="policy"),
+            Happening(kind="policy_superseded", to="SUPERSEDED", detail={"by": version}),
+            actor=actor,
+            at=at,
+        )
+    data = canonical(document)
+    row = PolicyVersion.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        kind=kind,
+        version=version,
+        digest=digest(data),
+        document=data,
+        active=True,
+        created_at=at,
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="policy"),
+        Happening(
+            kind="policy_activated", to="ACTIVE", detail={"kind": kind, "version": version}, digests={kind: row.digest}
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def register_system(
+    *, tenant_id: UUID, name: str, pattern: str, settings: Mapping[str, Any], actor: Actor, at: datetime
+) -> System:
+    """Register an authoritative system, or change the settings of a known one."""
+    known = queries.system(tenant_id, name)
+    if known is not None and (known.pattern, known.settings) == (pattern, dict(settings)):
+        return known
+    row = known or System(tenant_id=tenant_id, id=new_id(at), name=name, registered_at=at)
+    if known is None:
+        row = System.objects.create(
+            tenant_id=tenant_id, id=row.id, name=name, pattern=pattern, settings=dict(settings), registered_at=at
+        )
+        head = Head(tenant_id=tenant_id, id=row.id, kind="system")
+    else:
+        System.objects.filter(tenant_id=tenant_id, id=row.id).update(pattern=pattern, settings=dict(settings))
+        head = lock(tenant_id=tenant_id, subject_id=row.id, kind="system")
+    append(
+        head,
+        Happening(
+            kind="system_registered",
+            to="REGISTERED",
+            detail={"name": name, "pattern": pattern, "settings": dict(settings)},
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def freeze(*, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime) -> Freeze:
+    """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15)."""
+    if Freeze.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
+        raise AlreadyFrozen
+    row = Freeze.objects.create(
+        tenant_id=tenant_id, id=new_id(at), scope=scope, value=value, reason=reason[:1000], placed_at=at
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="freeze"),
+        Happening(kind="freeze_placed", to="PLACED", detail={"scope": scope, "value": value, "reason": reason}),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def lift_freeze(*, tenant_id: UUID, freeze_id: UUID, reason: str, actor: Actor, at: datetime) -> None:
+    """End a freeze; only a freeze in force can be lifted."""
+    head = lock(tenant_id=tenant_id, subject_id=freeze_id, kind="freeze")
+    append(head, Happening(kind="freeze_lifted", to="LIFTED", detail={"reason": reason}), actor=actor, at=at)
+    Freeze.objects.filter(tenant_id=tenant_id, id=freeze_id).update(lifted_at=at)
+
+
+def set_idempotency(*, tenant_id: UUID, action_id: UUID, status: str, at: datetime) -> None:
+    """Move the durable record of an action's mutation."""
+    Idempotency.objects.filter(tenant_id=tenant_id, action_id=action_id).update(status=status, updated_at=at)
+
+
+def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, at: datetime) -> Idempotency:
+    """Make the key that the executor sends with the mutation; the ledger knows it by its hash only (R-EX-16)."""
+    key = secrets.token_urlsafe(24)
+    return Idempotency.objects.create(
+        tenant_id=tenant_id,
+        key_hash=digest(key.encode()),
+        key=key,
+        request_hash=request_hash,
+        action_id=action_id,
+        status="PENDING",
+        updated_at=at,
+    )

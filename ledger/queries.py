@@ -114,6 +114,29 @@ def _wanted(filters: dict[str, Any]) -> Q:
     return wanted
 
 
+def actions_to_start(
+    tenant_id: UUID, tools: list[str], *, approved: list[UUID] | None, limit: int = 200
+) -> list[Action]:
+    """Validated actions of these tools, oldest first; with `approved`, only those and what needs none."""
+    found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", tool__in=tools)
+    if approved is not None:
+        found = found.filter(Q(approval_id__isnull=True) | Q(id__in=approved))
+    return list(found.order_by("id")[:limit])
+
+
+def unsettled(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+    """Actions whose effect must still be read back, oldest first."""
+    states = [State.ACCEPTED, State.PENDING, State.UNKNOWN]
+    found = Action.objects.filter(tenant_id=tenant_id, state__in=states, settled=False)
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+    """Actions that wait for a person."""
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
 def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
     return {each.id: each for each in Action.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
@@ -236,8 +259,8 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
 
 
-def freeze_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> Freeze | None:
-    """A freeze in force that covers this agent, tool or target."""
+def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[Freeze]:
+    """The freezes in force that cover this agent, tool or target."""
     covering = (
         Q(scope="all")
         | Q(scope="tenant")
@@ -245,7 +268,7 @@ def freeze_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> Freeze 
         | Q(scope="tool", value=tool)
         | Q(scope="target", value=target)
     )
-    return Freeze.objects.filter(covering, tenant_id=tenant_id, lifted_at__isnull=True).order_by("id").first()
+    return list(Freeze.objects.filter(covering, tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
 
 
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:

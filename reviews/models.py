@@ -39,6 +39,7 @@ class Schedule(models.Model):
     claimed_until = models.DateTimeField(null=True)
     priority = models.SmallIntegerField(default=0)
     readings = models.IntegerField(default=0)
+    opened_at = models.DateTimeField()
 
     class Meta:
         indexes = [models.Index(fields=["due_at"], name="schedule_by_time")]

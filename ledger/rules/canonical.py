@@ -37,6 +37,13 @@ class NotCanonical(Refused):
     status = 422
 
 
+class NotJson(NotCanonical):
+    """The text is not JSON."""
+
+    code = "NOT_JSON"
+    status = 400
+
+
 def canonical(value: Any) -> bytes:
     """The canonical bytes of `value` (dict, list, tuple, str, int, bool, None); `NotCanonical` for anything else."""
     if _check(value, 0):
@@ -65,7 +72,7 @@ def read(data: bytes | str) -> Any:
     except RecursionError:
         raise NotCanonical(f"The JSON is nested deeper than {MAX_DEPTH} levels.") from None
     except ValueError as problem:
-        raise NotCanonical(f"The text is not JSON: {problem}.") from None
+        raise NotJson(f"The text is not JSON: {problem}.") from None
     _check(value, 0)
     return value
 
@@ -83,7 +90,7 @@ def _text(data: bytes | str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise NotCanonical("The bytes are not UTF-8.") from None
+        raise NotJson("The bytes are not UTF-8.") from None
 
 
 def _check(value: Any, depth: int) -> bool:

@@ -29,6 +29,7 @@ Optional fields beyond api.md's example:
 | approval_required | false | ask a person even where class and reversibility do not (C-20) |
 | no_op_success_allowed | false | the wanted state may already hold; done (NO_OP_SUCCESS) |
 | unverifiable_acknowledged | false | nothing can be read back; approval always asked (C-43) |
+| approval.decide_within_s | the policy's | how long people have to decide on a call of this tool |
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -153,6 +154,7 @@ class Contract:
     no_op_success_allowed: bool
     unverifiable_acknowledged: bool
     stale_errors: tuple[str, ...]
+    decide_within_s: int | None
     target_template: str
     operation_kind: str
     required_effects: tuple[str, ...]
@@ -297,6 +299,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         no_op_success_allowed=document.get("no_op_success_allowed", False),
         unverifiable_acknowledged=document.get("unverifiable_acknowledged", False),
         stale_errors=tuple(document.get("stale_errors", ())),
+        decide_within_s=document.get("approval", {}).get("decide_within_s"),
         target_template=document["target_resource"],
         operation_kind=document.get("operation_kind", document["name"]),
         required_effects=tuple(document.get("required_effects", effects or ())),

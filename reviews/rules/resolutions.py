@@ -57,7 +57,7 @@ class SecondPersonNeeded(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """An action that waits for a person, as far as resolving it goes. `absent`: the last decisive reading found none."""
+    """An action that waits for a person. `absent`: the last decisive reading found no effect."""
 
     state: State
     executed: bool
@@ -113,7 +113,7 @@ def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str
 
 
 def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
-    """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED where the table asks."""
+    """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
     way = {
         Resolution.VERIFY_AGAIN: _look_again,
         Resolution.STRONG_READ: _look_again,
@@ -133,7 +133,7 @@ def _into_review() -> Move:
 
 def _look_again(held: Held, at: str) -> Move:
     # The clock of the verdict starts again, so the times of the one before are taken back.
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "execution": {"status": "PENDING"},
         "verification": {"status": "PENDING"},
         "reconciliation": {"status": "NOT_STARTED"},

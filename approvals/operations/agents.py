@@ -1,0 +1,93 @@
+"""The registry of agents: what each may call, committed by an operator and sealed by a keyed fingerprint."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Agent, AgentVersion
+from approvals.operations.calls import entry_of, registry_key
+from approvals.rules import registry
+from ledger import operations as ledger
+from ledger.rules.refusals import Refused
+
+
+class AgentVersionTaken(Refused):
+    """This version of the agent is already registered with other capabilities."""
+
+    code = "VERSION_IMMUTABLE"
+
+
+class UnknownAgent(Refused):
+    """There is no such agent here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def register(*, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: datetime) -> AgentVersion:
+    """Append a version of an agent and make it the current one (R-CR-01, R-CR-13); a revoked agent lives again."""
+    known = queries.agent_version(tenant_id, entry.agent_id, entry.version)
+    agent = queries.agent(tenant_id, entry.agent_id)
+    if known is not None:
+        if _capabilities(entry_of(known)) != _capabilities(entry):
+            raise AgentVersionTaken
+        if agent is not None and agent.revoked_at is None and agent.version == entry.version:
+            return known
+    version = known or AgentVersion.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        agent_id=entry.agent_id,
+        version=entry.version,
+        tools=list(entry.tools),
+        output_tags=list(entry.output_tags),
+        model_tier=entry.model_tier,
+        registered_by=entry.registered_by,
+        registered_at=entry.registered_at,
+        fingerprint=registry.fingerprint(entry, key=registry_key()),
+    )
+    if agent is None:
+        agent = Agent.objects.create(
+            tenant_id=tenant_id, id=ledger.new_id(at), agent_id=entry.agent_id, version=entry.version
+        )
+        head = ledger.Head(tenant_id=tenant_id, id=agent.id, kind="agent")
+    else:
+        Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(version=entry.version, revoked_at=None)
+        head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="agent_registered",
+            to="REGISTERED",
+            detail={
+                "agent_id": entry.agent_id,
+                "version": entry.version,
+                "tools": list(entry.tools),
+                "output_tags": list(entry.output_tags),
+                "registered_by": entry.registered_by,
+            },
+            digests={"fingerprint": version.fingerprint},
+        ),
+        actor=by,
+        at=at,
+    )
+    return version
+
+
+def _capabilities(entry: registry.Entry) -> tuple[object, ...]:
+    return entry.tools, entry.output_tags, entry.model_tier
+
+
+def revoke(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """End an agent: the next handshake and the next call of every open session are refused (R-CR-07, R-CR-14)."""
+    agent = queries.agent(tenant_id, agent_id)
+    if agent is None:
+        raise UnknownAgent
+    ledger.append(
+        ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent"),
+        ledger.Happening(kind="agent_revoked", to="REVOKED", detail={"agent_id": agent_id, "reason": reason}),
+        actor=by,
+        at=at,
+    )
+    Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(revoked_at=at)

@@ -1,0 +1,449 @@
+"""Calls: every one passes the gate, and every one is recorded, accepted or refused (R-TG-01, R-TG-04).
+
+Each call of a batch is a savepoint of its own, so neighbours are never disturbed. A call that resolved to a disclosed
+contract becomes an action; any other is a gate record only (C-27).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from approvals import queries
+from approvals.models import Agent, AgentVersion, Approval, Call, Session
+from approvals.operations.votes import approval_block, request_approval
+from approvals.queries import disclosed_contract
+from approvals.rules import gate, nudge, pins, policy, registry
+from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.canonical import canonical, digest, parse
+from ledger.rules.contract import Contract
+from ledger.rules.entry import Entry
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+
+log = logging.getLogger(__name__)
+
+
+class NoSuchSession(Refused):
+    """There is no such session here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class CallIdReused(Refused):
+    """This call id was used in the session with another body."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The W3C trace that a call came with: our trace id, and the caller's span."""
+
+    trace_id: str
+    parent_span_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One call's answer as api.md has it, without the user status, which the reader's moment decides."""
+
+    document: dict[str, Any]
+    action_id: UUID | None
+    state: str | None
+
+
+Compiler = Callable[[Contract, str], str | None]
+
+
+def propose(
+    *,
+    tenant_id: UUID,
+    session_id: UUID,
+    key_actor: UUID,
+    raw_calls: list[Any],
+    trace: Trace,
+    compile_predicate: Compiler,
+    at: datetime,
+) -> tuple[list[Answer], nudge.Nudge]:
+    """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
+    session = queries.session(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    answers = [_answer(session, raw, trace=trace, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
+    return answers, nudge.nudge([answer.state for answer in answers])
+
+
+def _answer(session: Session, raw: Any, *, trace: Trace, compile_predicate: Compiler, at: datetime) -> Answer:
+    call = _storable(gate.read_call(raw))
+    request_hash = _request_hash(raw)
+    if call.call_id:
+        before = queries.call(session.tenant_id, session.id, call.call_id)
+        if before is not None:
+            return _replayed(before, request_hash)
+    try:
+        with transaction.atomic():
+            verdict = _judge(session, call, compile_predicate=compile_predicate, at=at)
+            return _record(session, call, verdict, request_hash, trace=trace, at=at)
+    except Exception:
+        log.exception("the gate could not judge a call")
+        with transaction.atomic():
+            return _record(session, call, gate.gate_fault(call), request_hash, trace=trace, at=at)
+
+
+def _storable(call: Proposal) -> Proposal:
+    # PostgreSQL has no NUL in text; a name that holds one matches nothing anyway.
+    return replace(call, call_id=call.call_id.replace("\x00", "\ufffd"), tool=call.tool.replace("\x00", "\ufffd"))
+
+
+def _request_hash(raw: Any) -> str:
+    try:
+        return digest(canonical(raw))
+    except Refused:
+        return digest(repr(raw).encode("utf-8", "replace"))
+
+
+def _replayed(before: Call, request_hash: str) -> Answer:
+    if before.request_hash != request_hash:
+        refusal = CallIdReused()
+        error = {"code": refusal.code, "message": refusal.detail}
+        document = before.result | {"accepted": False, "action_id": None, "state": None, "approval": None}
+        document["result"] = before.result["result"] | {"status": "failed", "error": error}
+        return Answer(document, None, None)
+    state = record.subject_state(before.tenant_id, before.action_id) if before.action_id else None
+    return Answer(before.result | {"state": state}, before.action_id, state)
+
+
+def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime) -> GateVerdict:
+    verdict = gate.judge(call, _standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
+    return gate.clear(verdict, call, _surroundings(session, call, verdict, at=at)) if verdict.accepted else verdict
+
+
+def _standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
+    tenant_id = session.tenant_id
+    agent = Agent.objects.filter(tenant_id=tenant_id, agent_id=session.agent_id).first()
+    version = queries.agent_version(tenant_id, session.agent_id, session.agent_version)
+    disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
+    return Standing(
+        registered=agent is not None and agent.revoked_at is None and version is not None,
+        sealed=version is not None and is_sealed(version),
+        open=session.closed_at is None,
+        pin=pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at),
+        disclosed=disclosed,
+        catalogue=frozenset(disclosed) if call.tool in disclosed else record.tool_names(tenant_id),
+        calls_made=session.calls_accepted + session.calls_refused,
+        iteration_limit=session.iteration_limit,
+    )
+
+
+def is_sealed(version: AgentVersion) -> bool:
+    """Whether a stored registration still is what was sealed (R-CR-05)."""
+    return registry.is_sealed(entry_of(version), seal=version.fingerprint, key=registry_key())
+
+
+def entry_of(version: AgentVersion) -> registry.Entry:
+    """The registry entry in a row."""
+    return registry.Entry(
+        tenant=str(version.tenant_id),
+        agent_id=version.agent_id,
+        version=version.version,
+        registered_by=version.registered_by,
+        tools=tuple(version.tools),
+        output_tags=tuple(version.output_tags),
+        model_tier=version.model_tier,
+        registered_at=version.registered_at,
+    )
+
+
+@lru_cache(maxsize=1)
+def registry_key() -> bytes:
+    """The key of the registry's fingerprints: a file outside the database."""
+    return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "registry_key").read_text().strip())
+
+
+def _surroundings(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> Surroundings:
+    assert verdict.contract is not None
+    tenant_id, tool = session.tenant_id, verdict.contract.name
+    freezes = record.freezes_on(tenant_id, agent=session.agent_id, tool=tool, target=verdict.target_resource)
+    twin = record.open_repeat(tenant_id, verdict.operation_hash, at=at)
+    return Surroundings(
+        dependencies=_dependencies(session, call),
+        freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
+        open_twin=str(twin.id) if twin else None,
+    )
+
+
+def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency]:
+    ids = [UUID(one) for one in call.depends_on if _is_uuid(one)]
+    if not ids:
+        return {}
+    found = record.actions_by_id(session.tenant_id, ids)
+    return {
+        str(action.id): gate.Dependency(action.state, contradicted=action.contradicted)
+        for action in found.values()
+        if action.session_id == session.id
+    }
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _record(
+    session: Session, call: Proposal, verdict: GateVerdict, request_hash: str, *, trace: Trace, at: datetime
+) -> Answer:
+    answer = _acted(session, call, verdict, trace=trace, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
+    Call.objects.create(
+        tenant_id=session.tenant_id,
+        id=ledger.new_id(at),
+        session_id=session.id,
+        agent_id=session.agent_id,
+        call_id=call.call_id,
+        tool=call.tool[:200],
+        accepted=verdict.accepted,
+        code=verdict.code,
+        category=verdict.category,
+        reason=verdict.message,
+        request_hash=request_hash,
+        restated_goal=(call.goal or "")[:8000].replace("\x00", "\ufffd") if verdict.code == "ASK_DRIFT" else "",
+        disclosed=len(session.contract["tools"]),
+        action_id=answer.action_id,
+        result=answer.document,
+        at=at,
+    )
+    counter = "calls_accepted" if verdict.accepted else "calls_refused"
+    Session.objects.filter(tenant_id=session.tenant_id, id=session.id).update(**{counter: F(counter) + 1})
+    setattr(session, counter, getattr(session, counter) + 1)
+    return answer
+
+
+def _makes_action(verdict: GateVerdict) -> bool:
+    return verdict.on_record and not (verdict.accepted and verdict.dry_run)
+
+
+def _noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
+    return Answer(_document(call, verdict, at=at), None, None)
+
+
+def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, trace: Trace, at: datetime) -> Answer:
+    """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED."""
+    assert verdict.contract is not None
+    agent = ledger.Actor("agent", session.actor_id)
+    policies = record.active_policies(session.tenant_id)
+    action_id = ledger.new_id(at)
+    payload = ledger.seal(
+        tenant_id=session.tenant_id,
+        subject_id=action_id,
+        purpose="payload",
+        data=verdict.payload,
+        media_type="application/json",
+        source=f"agent {session.agent_id}",
+        at=at,
+    )
+    digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
+    head = ledger.append(
+        ledger.Head(tenant_id=session.tenant_id, id=action_id, kind="action"),
+        ledger.Happening(
+            kind="proposed",
+            to="PROPOSED",
+            entry=_first_entry(session, action_id, verdict, policies, trace, at),
+            evidence=(payload,),
+            digests=digests,
+            detail={"call_id": call.call_id, "session_id": str(session.id), "pin_hash": session.pin_hash},
+            view=_first_view(session, call, verdict, payload, trace),
+        ),
+        actor=agent,
+        at=at,
+    )
+    if not verdict.accepted:
+        _fail(head, verdict, at=at)
+        return Answer(_document(call, verdict, at=at, action_id=action_id, state="FAILED"), action_id, "FAILED")
+    approval = _validate(session, head, verdict, policies, digests, at=at)
+    document = _document(call, verdict, at=at, action_id=action_id, state="VALIDATED", approval=approval)
+    return Answer(document, action_id, "VALIDATED")
+
+
+def _fail(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> None:
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="validation_failed",
+            to="FAILED",
+            changes={"verification": {"status": "NOT_REQUIRED"}},
+            detail={"code": verdict.code, "reason": verdict.message, "errors": [dict(one) for one in verdict.errors]},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def _validate(
+    session: Session,
+    head: ledger.Head,
+    verdict: GateVerdict,
+    policies: Mapping[str, Any],
+    digests: Mapping[str, str],
+    *,
+    at: datetime,
+) -> Approval | None:
+    assert verdict.contract is not None
+    rules = policy.parse(parse(bytes(policies["approval"].document)))
+    need = policy.requirement(verdict.contract, rules)
+    approval = None
+    if need.required:
+        action = record.action(session.tenant_id, head.id)
+        approval = request_approval(action, verdict.contract, policies["approval"], verdict.payload, at=at)
+    block = {"approval": approval_block(approval)} if approval else {}
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="validated",
+            to="VALIDATED",
+            changes={"timestamps": {"validated_at": instant(at)}, **block},
+            detail={"approval_required": need.required, "rules": list(need.reasons)},
+            view={"approval_id": str(approval.id)} if approval else {},
+            digests=digests,
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    return approval
+
+
+def _first_entry(
+    session: Session, action_id: UUID, verdict: GateVerdict, policies: Mapping[str, Any], trace: Trace, at: datetime
+) -> Entry:
+    contract = verdict.contract
+    assert contract is not None
+    entry: Entry = {
+        "action_id": str(action_id),
+        "workflow_run_id": session.run_id,
+        "tenant_id": str(session.tenant_id),
+        "principal_id": str(session.actor_id),
+        "tool_contract": {
+            "name": contract.name,
+            "version": contract.version,
+            "schema_version": contract.schema_version,
+            "wrapper_version": contract.wrapper_version,
+        },
+        "policy_context": {
+            "autonomy_boundary_version": policies["autonomy"].version,
+            "approval_policy_version": policies["approval"].version,
+            "verification_policy_version": policies["verification"].version,
+            "recovery_policy_version": policies["recovery"].version,
+        },
+        "side_effect_class": str(contract.side_effect_class),
+        "intended_outcome": {
+            "target_resource": verdict.target_resource,
+            "expected_predicates": list(verdict.predicates),
+        },
+        "requested_operation": {
+            "validated_payload_hash": verdict.payload_hash,
+            "target_resource": verdict.target_resource,
+            "operation_kind": contract.operation_kind,
+        },
+        "execution": {"status": "NOT_EXECUTED", "observation_pointer": None, "attempt_count": 0},
+        "verification": {
+            "status": "NOT_STARTED",
+            "source": None,
+            "query_pointer": None,
+            "verified_state_pointer": None,
+        },
+        "reconciliation": {"status": "NOT_STARTED", "discrepancy_class": None, "recovery_decision": None},
+        "timestamps": {
+            "proposed_at": instant(at),
+            "validated_at": None,
+            "executed_at": None,
+            "verified_at": None,
+            "reconciled_at": None,
+        },
+        "trace": {"trace_id": trace.trace_id, "parent_span_id": trace.parent_span_id, "replay_bundle_id": None},
+    }
+    if contract.mutating:
+        entry["idempotency"] = {
+            "required": True,
+            "key_hash": None,
+            "request_hash": verdict.payload_hash,
+            "status": None,
+        }
+    return entry
+
+
+def _first_view(
+    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.Sealed, trace: Trace
+) -> dict[str, Any]:
+    contract = verdict.contract
+    assert contract is not None
+    return {
+        "tool": contract.name,
+        "tool_version": contract.version,
+        "contract_digest": contract.digest,
+        "side_effect_class": str(contract.side_effect_class),
+        "reversibility": str(contract.reversibility),
+        "mutating": contract.mutating,
+        "agent": session.agent_id,
+        "agent_actor": str(session.actor_id),
+        "session_id": str(session.id),
+        "run_id": session.run_id,
+        "call_id": call.call_id,
+        "target": verdict.target_resource[:512],
+        "operation_kind": contract.operation_kind,
+        "operation_key": verdict.operation_hash,
+        "payload_hash": verdict.payload_hash,
+        "payload_pointer": str(payload.pointer),
+        "trace_id": trace.trace_id,
+        "recovery_row": "",
+        "contradicted": False,
+        "settled": False,
+    }
+
+
+def _document(
+    call: Proposal,
+    verdict: GateVerdict,
+    *,
+    at: datetime,
+    action_id: UUID | None = None,
+    state: str | None = None,
+    approval: Approval | None = None,
+) -> dict[str, Any]:
+    """The answer to one call (api.md, "A result"). A refused call is an answer like any other (C-29)."""
+    error = None if verdict.accepted else {"code": verdict.code, "message": verdict.message}
+    return {
+        "call_id": call.call_id,
+        "accepted": verdict.accepted,
+        "action_id": str(action_id) if action_id else None,
+        "state": state,
+        "result": {
+            "tool": call.tool,
+            "status": "pending" if verdict.accepted else "failed",
+            "evidence": None,
+            "error": error,
+            "timestamp": instant(at),
+            "side_effects": [],
+        },
+        "hint": verdict.hint or None,
+        "suggestion": verdict.suggestion,
+        "errors": [dict(one) for one in verdict.errors],
+        "approval": {
+            "required": approval is not None,
+            "approval_id": str(approval.id) if approval else None,
+            "expires_at": instant(approval.decide_by) if approval else None,
+        },
+    }

@@ -1,0 +1,139 @@
+"""Sessions: the contract that was negotiated and the goal that was pinned, both fixed from then on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Session
+from approvals.operations.calls import NoSuchSession, entry_of, registry_key
+from approvals.queries import disclosed_contract
+from approvals.rules import pins, registry
+from ledger import operations as ledger
+from ledger import queries as record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03)."""
+
+    agent_id: str
+    goal: str
+    ttl_seconds: int
+    tools: tuple[str, ...] | None = None
+    intent: str = ""
+    output_tags: tuple[str, ...] = ()
+    max_registry_age_s: int | None = None
+    run_id: str | None = None
+    iteration_limit: int | None = None
+
+
+def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) -> Session:
+    """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
+    agent = queries.agent(tenant_id, wish.agent_id)
+    version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+    entry = registry.admit(
+        entry_of(version) if version else None,
+        seal=version.fingerprint if version else "",
+        revoked=agent is None or agent.revoked_at is not None,
+        key=registry_key(),
+        at=at,
+        max_age_s=wish.max_registry_age_s,
+    )
+    assert agent is not None
+    assert version is not None
+    newest = record.newest_contracts(tenant_id, list(entry.tools))
+    described = {name: contract_text(row) for name, row in newest.items()}
+    disclosure = registry.negotiate(
+        entry, contracts=described, tools=wish.tools, output_tags=wish.output_tags, intent=wish.intent
+    )
+    disclosed = disclosure.tools
+    session_id = ledger.new_id(at)
+    pin = pins.pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
+    session = Session.objects.create(
+        tenant_id=tenant_id,
+        id=session_id,
+        agent_id=wish.agent_id,
+        agent_version=version.version,
+        actor_id=agent.id,
+        key_actor=key_actor,
+        fingerprint=version.fingerprint,
+        goal=wish.goal,
+        pin_hash=pin.hash,
+        pinned_at=pin.pinned_at,
+        pin_expires_at=pin.expires_at,
+        contract=_contract(disclosed, newest, version.version, version.fingerprint),
+        run_id=wish.run_id or str(session_id),
+        iteration_limit=wish.iteration_limit,
+    )
+    goal = ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=session_id,
+        purpose="goal",
+        data=wish.goal.encode(),
+        media_type="text/plain",
+        source=f"agent {wish.agent_id}",
+        at=at,
+    )
+    ledger.append(
+        ledger.Head(tenant_id=tenant_id, id=session_id, kind="session"),
+        ledger.Happening(
+            kind="session_opened",
+            to="OPEN",
+            detail={"agent_id": wish.agent_id, "tools": list(disclosed), "run_id": session.run_id},
+            evidence=(goal,),
+            digests={"fingerprint": version.fingerprint, "pin": pin.hash},
+        ),
+        actor=ledger.Actor("agent", agent.id),
+        at=at,
+    )
+    return session
+
+
+def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
+    """Close a session; its actions go on, but it takes no more calls."""
+    session = queries.session(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    if session.closed_at is not None:
+        return
+    ledger.append(
+        ledger.lock(tenant_id=tenant_id, subject_id=session_id, kind="session"),
+        ledger.Happening(kind="session_closed", to="CLOSED"),
+        actor=ledger.Actor("agent", session.actor_id),
+        at=at,
+    )
+    Session.objects.filter(tenant_id=tenant_id, id=session_id).update(closed_at=at)
+
+
+def _contract(disclosed: tuple[str, ...], newest: dict[str, Any], version: str, fingerprint: str) -> dict[str, Any]:
+    return {
+        "sub_tools_disclosed": list(disclosed),
+        "registry_version": version,
+        "registry_fingerprint": fingerprint,
+        "tools": [{"name": name, "version": newest[name].version, "digest": newest[name].digest} for name in disclosed],
+    }
+
+
+def contract_text(row: Any) -> str:
+    """What a tool says it is for."""
+    return disclosed_contract(row.tenant_id, row.digest).description
+
+
+def described(session: Session) -> dict[str, Any]:
+    """The session contract as an agent reads it: each disclosed tool with description and argument schema."""
+    contract = dict(session.contract)
+    contract["tools"] = [
+        {
+            "name": tool["name"],
+            "version": tool["version"],
+            "description": known.description,
+            "arguments_schema": dict(known.arguments_schema),
+        }
+        for tool in session.contract["tools"]
+        for known in [disclosed_contract(session.tenant_id, tool["digest"])]
+    ]
+    return contract

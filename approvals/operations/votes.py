@@ -1,0 +1,353 @@
+"""Approvals: asked for with the action, decided by people, bound to exactly these bytes.
+
+A vote and what it decides are one transaction. An approval is permission and no more (R-AP-19): nothing here changes
+what is believed about the action, except that a rejected or lapsed one fails without having run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from approvals import queries
+from approvals.models import Approval, Due, Grant, Session, Vote
+from approvals.queries import disclosed_contract
+from approvals.rules import binding, policy, rendering
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.canonical import parse
+from ledger.rules.contract import Contract
+from ledger.rules.envelope import commitment, instant
+from ledger.rules.refusals import Refused
+
+STATEMENT_LIFE = timedelta(minutes=5)
+
+
+class NoSuchApproval(Refused):
+    """There is no such approval here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def request_approval(action: Any, contract: Contract, version: Any, payload: bytes, *, at: datetime) -> Approval:
+    """Ask people about an action that was just validated; what they will be shown is fixed here."""
+    rules = policy.parse(parse(bytes(version.document)))
+    reasons = policy.requirement(contract, rules).reasons or ("POLICY_CHANGED",)
+    within = contract.decide_within_s or rules.decide_within_s
+    approval = Approval.objects.create(
+        tenant_id=action.tenant_id,
+        id=ledger.new_id(at),
+        action_id=action.id,
+        state="REQUESTED",
+        payload_hash=action.payload_hash,
+        rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
+        contract_digest=contract.digest,
+        policy_digest=version.digest,
+        policy_version=version.version,
+        policy_row=", ".join(reasons)[:200],
+        step_up=rules.step_up,
+        requester=action.agent_actor,
+        requested_at=at,
+        decide_by=at + timedelta(seconds=within),
+    )
+    ledger.append(
+        ledger.Head(tenant_id=action.tenant_id, id=approval.id, kind="approval"),
+        ledger.Happening(
+            kind="approval_requested",
+            to="REQUESTED",
+            detail={
+                "action_id": str(action.id),
+                "payload_hash": approval.payload_hash,
+                "rendering_digest": approval.rendering_digest,
+                "decide_by": instant(approval.decide_by),
+                "rules": list(reasons),
+            },
+            digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    Due.objects.create(tenant_id=action.tenant_id, subject_id=approval.id, what="approval", due_at=approval.decide_by)
+    return approval
+
+
+def approval_block(approval: Approval, *, approver: UUID | None = None) -> dict[str, Any]:
+    """The approval block of an entry (R-AP-13)."""
+    return {
+        "required": True,
+        "approval_id": str(approval.id),
+        "approver_id": str(approver) if approver else None,
+        "payload_hash": approval.payload_hash,
+        "expires_at": instant(approval.release_by or approval.decide_by),
+    }
+
+
+def coverage(approval: Approval) -> binding.Coverage:
+    """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
+    action = record.action(approval.tenant_id, approval.action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    session = Session.objects.get(tenant_id=approval.tenant_id, id=action.session_id)
+    payload = record.opened(approval.tenant_id, action.payload_pointer) or b""
+    return binding.Coverage(
+        installation=settings.COUNTERFOIL_PUBLIC_URL,
+        tenant=str(approval.tenant_id),
+        approval_id=str(approval.id),
+        action_id=str(action.id),
+        revision=1,
+        payload_hash=action.payload_hash,
+        payload_length=len(payload),
+        tool=action.tool,
+        tool_version=action.tool_version,
+        contract_digest=action.contract_digest,
+        target_resource=action.target,
+        side_effect_class=action.side_effect_class,
+        reversibility=action.reversibility,
+        agent=session.agent_id,
+        agent_version=session.agent_version,
+        run_id=session.run_id,
+        session_pin=session.pin_hash,
+        policy_version=approval.policy_version,
+        policy_digest=approval.policy_digest,
+        policy_row=approval.policy_row,
+        step_up=approval.step_up,
+        rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
+        renderer=rendering.RENDERER,
+    )
+
+
+def vote(
+    *,
+    tenant_id: UUID,
+    approval_id: UUID,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    seen: binding.Seen,
+    reason: str,
+    at: datetime,
+) -> Vote:
+    """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17)."""
+    head = _locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    covers = coverage(approval)
+    action = record.action(tenant_id, approval.action_id)
+    assert action is not None
+    session = queries.session(tenant_id, action.session_id)
+    assert session is not None
+    freezes = record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target)
+    binding.check_vote(
+        covers,
+        verdict=verdict,
+        voter=voter,
+        requesters=frozenset({str(approval.requester), str(session.key_actor)}),
+        undecided=head.state == "REQUESTED",
+        decide_by=approval.decide_by,
+        seen=seen,
+        frozen=bool(freezes),
+        reason=reason,
+        at=at,
+    )
+    # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
+    if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
+        raise binding.PayloadChanged
+    row = _signed(approval, covers, verdict, voter, reason, at=at)
+    _decide(head, approval, row, at=at)
+    return row
+
+
+def _locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
+    # The action comes first: every operation that touches both locks them in this order.
+    approval = queries.approval(tenant_id, approval_id)
+    if approval is None:
+        raise NoSuchApproval
+    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    return ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+
+
+def _signed(
+    approval: Approval,
+    covers: binding.Coverage,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    *,
+    at: datetime,
+) -> Vote:
+    salt = secrets.token_bytes(32)
+    statement = binding.statement(
+        covers,
+        binding.Vote(
+            statement_id=str(ledger.new_id(at)),
+            voter=voter.actor,
+            role=binding.REVIEWER,
+            verdict=verdict,
+            reason_commitment=commitment("reason", salt, reason.encode()),
+            evidence_class=voter.evidence_class,
+            issued_at=at,
+            expires_at=at + STATEMENT_LIFE,
+        ),
+    )
+    try:
+        with transaction.atomic():
+            return Vote.objects.create(
+                tenant_id=approval.tenant_id,
+                id=ledger.new_id(at),
+                approval_id=approval.id,
+                voter=UUID(voter.actor),
+                verdict=str(verdict),
+                evidence_class=voter.evidence_class,
+                statement=statement,
+                statement_hash=binding.statement_hash(statement),
+                reason=reason,
+                at=at,
+            )
+    except IntegrityError:
+        raise binding.AlreadyDecided from None
+
+
+def _decide(head: ledger.Head, approval: Approval, row: Vote, *, at: datetime) -> None:
+    """One vote decides here; a quorum is a later policy."""
+    rules = policy.parse(parse(bytes(record.active_policies(approval.tenant_id)["approval"].document)))
+    approved = row.verdict == binding.Verdict.APPROVE
+    state = "APPROVED" if approved else "REJECTED"
+    actor = ledger.Actor("person", row.voter)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind={"approve": "approved", "reject": "rejected"}.get(row.verdict, "changes_requested"),
+            to=state,
+            detail={"statement_hash": row.statement_hash, "evidence_class": row.evidence_class, "reason": row.reason},
+            evidence=(_kept(approval, row, at=at),),
+        ),
+        actor=actor,
+        at=at,
+    )
+    approval.release_by = rules.release_by(decided_at=at) if approved else None
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
+        state=state, decided_at=at, release_by=approval.release_by
+    )
+    if approved:
+        Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+        _note_on_action(approval, row, actor, at=at)
+    else:
+        Due.objects.filter(subject_id=approval.id, what="approval").delete()
+        code = "REJECTED" if row.verdict == binding.Verdict.REJECT else "CHANGES_REQUESTED"
+        fail_unrun(approval, code=code, reason=row.reason, actor=actor, at=at)
+
+
+def _kept(approval: Approval, row: Vote, *, at: datetime) -> ledger.Sealed:
+    return ledger.seal(
+        tenant_id=approval.tenant_id,
+        subject_id=approval.id,
+        purpose="statement",
+        data=bytes(row.statement),
+        media_type="application/json",
+        source="voter",
+        at=at,
+    )
+
+
+def _note_on_action(approval: Approval, row: Vote, actor: ledger.Actor, *, at: datetime) -> None:
+    ledger.append(
+        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.Happening(
+            kind="approval_granted",
+            changes={"approval": approval_block(approval, approver=row.voter)},
+            detail={"approval_id": str(approval.id), "statement_hash": row.statement_hash},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def fail_unrun(approval: Approval, *, code: str, reason: str, actor: ledger.Actor, at: datetime) -> None:
+    """The action ends without having run (R-AP-10)."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    if head.state != "VALIDATED":
+        return
+    Grant.objects.filter(
+        tenant_id=approval.tenant_id, action_id=head.id, consumed_at__isnull=True, voided_at__isnull=True
+    ).update(voided_at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
+            to="FAILED",
+            changes={"verification": {"status": "NOT_REQUIRED"}},
+            detail={"code": code, "reason": reason, "approval_id": str(approval.id)},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def expire(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> None:
+    """End an approval whose time is up, and its action with it; one that was extended is looked at again later."""
+    head = _locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    if head.state not in ("REQUESTED", "APPROVED"):
+        Due.objects.filter(subject_id=approval_id, what="approval").delete()
+        return
+    ends_at = approval.release_by or approval.decide_by
+    if ends_at > at:
+        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
+        return
+    ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
+    Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
+    Due.objects.filter(subject_id=approval_id, what="approval").delete()
+    what = "Nobody decided in time." if head.state == "REQUESTED" else "It was approved, but not started in time."
+    fail_unrun(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
+
+
+def void(*, approval: Approval, reason: str, at: datetime) -> None:
+    """Set an approval aside; it authorises nothing any more."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if head.state not in ("REQUESTED", "APPROVED"):
+        return
+    ledger.append(
+        head,
+        ledger.Happening(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
+    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+
+
+def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
+    """The policy changed: set the old approval aside and, where the new policy asks, request another (RT-20)."""
+    policies = record.active_policies(action.tenant_id)
+    contract = disclosed_contract(action.tenant_id, action.contract_digest)
+    rules = policy.parse(parse(bytes(policies["approval"].document)))
+    before = queries.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    if before is not None:
+        void(approval=before, reason="The policy changed.", at=at)
+    fresh = None
+    if before is not None or policy.requirement(contract, rules).required:
+        payload = record.opened(action.tenant_id, action.payload_pointer) or b""
+        fresh = request_approval(action, contract, policies["approval"], payload, at=at)
+    versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="approval_revalidated",
+            changes={
+                "policy_context": versions,
+                "reconciliation": {"recovery_decision": "REVALIDATE_APPROVAL"},
+                **({"approval": approval_block(fresh)} if fresh else {}),
+            },
+            detail={"recovery_row": "RT-20"},
+            digests={kind: each.digest for kind, each in policies.items()},
+            view={"recovery_row": "RT-20", **({"approval_id": str(fresh.id)} if fresh else {})},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )

@@ -1,0 +1,140 @@
+"""Reads before the effect. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from approvals.models import Agent, AgentVersion, Approval, Attempt, Call, Due, Executor, Grant, Session, Vote
+from ledger import queries as record
+from ledger.rules import contract as contracts
+from ledger.rules.contract import Contract
+
+
+def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
+    return Agent.objects.filter(tenant_id=tenant_id, agent_id=agent_id).first()
+
+
+def agents(tenant_id: UUID) -> list[Agent]:
+    return list(Agent.objects.filter(tenant_id=tenant_id).order_by("agent_id"))
+
+
+def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
+    return AgentVersion.objects.filter(tenant_id=tenant_id, agent_id=agent_id, version=version).first()
+
+
+def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:
+    return list(AgentVersion.objects.filter(tenant_id=tenant_id, agent_id=agent_id).order_by("-id"))
+
+
+def session(tenant_id: UUID, session_id: UUID) -> Session | None:
+    return Session.objects.filter(tenant_id=tenant_id, id=session_id).first()
+
+
+def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
+    return {each.id: each for each in Session.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
+def sessions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Session]:
+    found = Session.objects.filter(tenant_id=tenant_id)
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+
+
+def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
+    return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, call_id=call_id).first()
+
+
+def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:
+    return list(Call.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("id")[:limit])
+
+
+def last_call(tenant_id: UUID) -> Call | None:
+    """The newest gate record: how the pages know that the intake is alive."""
+    return Call.objects.filter(tenant_id=tenant_id).order_by("-id").first()
+
+
+def attempted_undisclosed(tenant_id: UUID, *, session_id: UUID | None = None, agent_id: str = "") -> list[Call]:
+    """Calls for tools that exist and were not disclosed (R-TG-05)."""
+    found = Call.objects.filter(tenant_id=tenant_id, code="UNDISCLOSED_TOOL")
+    if session_id is not None:
+        found = found.filter(session_id=session_id)
+    return list((found.filter(agent_id=agent_id) if agent_id else found).order_by("id"))
+
+
+def call_counts(tenant_id: UUID, agent_id: str) -> dict[str, int]:
+    """How many calls of an agent were made, accepted and phantom."""
+    found = Call.objects.filter(tenant_id=tenant_id, agent_id=agent_id)
+    return found.aggregate(
+        made=Count("id"),
+        accepted=Count("id", filter=Q(accepted=True)),
+        phantom=Count("id", filter=Q(category="phantom")),
+    )
+
+
+def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
+    return Approval.objects.filter(tenant_id=tenant_id, id=approval_id).first()
+
+
+def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
+    """The newest approval of an action."""
+    return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
+
+
+def approvals(tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), limit: int = 100) -> list[Approval]:
+    """The inbox: what must be decided soonest comes first."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, state__in=states).order_by("decide_by", "id")[:limit])
+
+
+def approved_actions(tenant_id: UUID) -> list[UUID]:
+    """The actions whose approval is granted and not yet consumed."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, state="APPROVED").values_list("action_id", flat=True))
+
+
+def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
+    return list(Vote.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+
+
+def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
+    return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id).first()
+
+
+def grant(tenant_id: UUID, jti: UUID) -> Grant | None:
+    return Grant.objects.filter(tenant_id=tenant_id, jti=jti).first()
+
+
+def reserved(tenant_id: UUID, action_ids: list[UUID], *, at: datetime) -> set[UUID]:
+    """The actions that a live grant reserves."""
+    found = Grant.objects.filter(
+        tenant_id=tenant_id,
+        action_id__in=action_ids,
+        consumed_at__isnull=True,
+        voided_at__isnull=True,
+        expires_at__gt=at,
+    )
+    return set(found.values_list("action_id", flat=True))
+
+
+def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:
+    return Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).first()
+
+
+def attempts_of(tenant_id: UUID, action_id: UUID) -> list[Attempt]:
+    return list(Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
+
+
+def due(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
+    """(tenant, subject, what) of leases and approvals whose time has come. Outside row-level security."""
+    found = Due.objects.filter(due_at__lte=at).order_by("due_at")[:limit]
+    return list(found.values_list("tenant_id", "subject_id", "what"))
+
+
+@lru_cache(maxsize=4096)
+def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
+    """A registered contract by its digest. Versions never change, so a process reads each once."""
+    row = record.contract_by_digest(tenant_id, contract_digest)
+    if row is None:
+        raise LookupError(f"no contract {contract_digest}")
+    return contracts.stored(bytes(row.document), expected_digest=contract_digest)

@@ -1,0 +1,107 @@
+"""Who is calling: a machine by its key, or a person by their browser session. Kind and tenant are never the body's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+from ninja.security import HttpBearer
+from ninja.security.base import AuthBase
+
+from console import operations, queries
+from ledger.operations import Actor
+from ledger.rules.canonical import digest
+from ledger.rules.refusals import Refused
+
+_ACTOR_KINDS = {"agent": "agent", "exec": "executor", "oper": "operator", "audit": "auditor"}
+
+
+class NotAllowed(Refused):
+    """This key or role may not do that."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
+class NotSignedIn(Refused):
+    """The key is missing, unknown, revoked or has run out."""
+
+    code = "UNAUTHENTICATED"
+    status = 401
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A request's identity: `kind` is agent, exec, oper, audit or person; `actor` is what the record calls it."""
+
+    kind: str
+    tenant_id: UUID
+    actor: Actor
+    name: str
+    roles: frozenset[str] = field(default_factory=frozenset)
+    user: Any = None
+
+
+class Key(HttpBearer):
+    """`Authorization: Bearer cf_…`."""
+
+    openapi_description = "A machine's key: cf_agent_…, cf_exec_…, cf_oper_… or cf_audit_…"
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        at = timezone.now()
+        key = queries.live_key(digest(token.encode()), at=at)
+        if key is None:
+            return None
+        operations.touch_key(key=key, at=at)
+        return Caller(key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name)
+
+
+class Session(AuthBase):
+    """A person's browser session; a write also needs the CSRF token, and `X-Tenant` says which tenant is meant."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = "sessionid"
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        if not request.user.is_authenticated or not _csrf_holds(request):
+            return None
+        places = queries.memberships(request.user)  # type: ignore[arg-type]
+        wanted = request.headers.get("X-Tenant")
+        place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
+        return person(request.user, place) if place else None
+
+
+def person(user: Any, place: Any) -> Caller:
+    """The caller that a signed-in person is in one tenant."""
+    roles = frozenset(role for role in operations.ROLES if getattr(place, f"is_{role}"))
+    name = user.get_full_name() or user.get_username()
+    return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles, user)
+
+
+def _csrf_holds(request: HttpRequest) -> bool:
+    if request.method in ("GET", "HEAD", "OPTIONS"):
+        return True
+    return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
+
+
+def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people."""
+
+    def around(view: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(view)
+        def checked(request: Any, *args: Any, **kwargs: Any) -> Any:
+            caller: Caller = request.auth
+            if caller.kind not in kinds and not caller.roles & frozenset(kinds):
+                raise NotAllowed
+            return view(request, *args, **kwargs)
+
+        return checked
+
+    return around

@@ -1,0 +1,92 @@
+"""Errors as RFC 9457 problems: never a stack trace, never a 5xx for bad input."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from console.api.caller import NotSignedIn
+from ledger.rules.refusals import Refused
+
+log = logging.getLogger(__name__)
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    hint: str | None = None,
+    errors: list[dict[str, Any]] | None = None,
+) -> HttpResponse:
+    """One problem document."""
+    body: dict[str, Any] = {
+        "type": f"urn:counterfoil:problem:{code.lower()}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+    }
+    if hint:
+        body["hint"] = hint
+    if errors:
+        body["errors"] = errors
+    response = HttpResponse(orjson.dumps(body), status=status, content_type="application/problem+json")
+    if status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="counterfoil"'
+    return response
+
+
+def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
+    """What the rules said no to, as they said it."""
+    return problem(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
+
+
+def install(api: NinjaAPI) -> None:
+    """Answer every exception of `api` with a problem."""
+    api.add_exception_handler(Refused, refused)  # type: ignore[arg-type]
+    api.add_exception_handler(AuthenticationError, lambda r, _: refused(r, NotSignedIn()))  # type: ignore[arg-type]
+    api.add_exception_handler(ValidationError, _invalid)  # type: ignore[arg-type]
+    api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
+    api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))  # type: ignore[arg-type]
+    api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
+    api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
+    api.add_exception_handler(Exception, _fault)
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [
+        {
+            "path": "/" + "/".join(str(part) for part in fault["loc"] if part != "body"),
+            "code": str(fault["type"]).upper(),
+            "detail": fault["msg"],
+        }
+        for fault in error.errors
+    ]
+    return problem(422, "INVALID", "The request does not fit its schema.", errors=errors)
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return problem(error.status_code, f"HTTP_{error.status_code}", str(error))
+
+
+def _too_big(request: HttpRequest, error: Exception) -> HttpResponse:
+    return problem(413, "TOO_LARGE", "The body is larger than 1 MiB.")
+
+
+def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.exception("the database did not answer")
+    return problem(503, "UNAVAILABLE", "The record cannot be reached; nothing was done. Try again.")
+
+
+def _fault(request: HttpRequest, error: Exception) -> HttpResponse:
+    # Our own mistake: the transaction is rolled back, so nothing was done; the trace stays in our log.
+    log.exception("a fault of ours")
+    return problem(500, "FAULT", "Something went wrong on our side; nothing was done.")

@@ -1,0 +1,138 @@
+"""Writes of the directory: people, keys, and the answers that repeats of a write get."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+
+from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
+from ledger import operations as ledger
+from ledger.rules.canonical import digest
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+
+KEY_KINDS = ("agent", "exec", "oper", "audit")
+ROLES = ("reviewer", "operator", "compliance", "administrator")
+
+
+class ProofReplayed(Refused):
+    """This proof of possession was used before."""
+
+    code = "GRANT_INVALID"
+    status = 403
+
+
+def create_key(
+    *,
+    tenant_id: UUID,
+    kind: str,
+    name: str,
+    by: ledger.Actor,
+    at: datetime,
+    scopes: list[str] | None = None,
+    expires_at: datetime | None = None,
+) -> str:
+    """A machine's key; the text is returned once and only its hash is kept."""
+    secret = f"cf_{kind}_{secrets.token_urlsafe(32)}"
+    with tenancy(tenant_id):
+        row = ApiKey.objects.create(
+            id=ledger.new_id(at),
+            tenant_id=tenant_id,
+            kind=kind,
+            name=name,
+            hash=digest(secret.encode()),
+            actor_id=uuid4(),
+            scopes=scopes or [],
+            created_at=at,
+            expires_at=expires_at,
+        )
+        ledger.append(
+            ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
+            ledger.Happening(kind="key_issued", to="ISSUED", detail={"kind": kind, "key_actor": str(row.actor_id)}),
+            actor=by,
+            at=at,
+        )
+    return secret
+
+
+def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
+    """End a key at once; the next request with it is refused."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="credential")
+    happening = ledger.Happening(kind="key_revoked", to="REVOKED", detail={"reason": reason})
+    ledger.append(head, happening, actor=by, at=at)
+    ApiKey.objects.filter(tenant_id=tenant_id, id=key_id).update(revoked_at=at)
+
+
+def touch_key(*, key: ApiKey, at: datetime) -> None:
+    """Remember when a key was last used, to the minute: not a write per request."""
+    if key.last_used_at is None or at - key.last_used_at > timedelta(minutes=1):
+        ApiKey.objects.filter(id=key.id).update(last_used_at=at)
+
+
+def add_member(
+    *,
+    tenant_id: UUID,
+    username: str,
+    password: str | None,
+    name: str,
+    roles: frozenset[str],
+    by: ledger.Actor,
+    at: datetime,
+) -> Membership:
+    """Give a person a place in a tenant; a new user gets `password`, or none that works."""
+    with tenancy(tenant_id):
+        user = User.objects.filter(username=username).first()
+        if user is None:
+            first, _, last = name.partition(" ")
+            user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
+        row = Membership.objects.create(
+            id=ledger.new_id(at),
+            tenant_id=tenant_id,
+            user=user,
+            actor_id=uuid4(),
+            **{f"is_{role}": role in roles for role in ROLES},
+        )
+        ledger.append(
+            ledger.Head(tenant_id=tenant_id, id=row.id, kind="member"),
+            ledger.Happening(
+                kind="member_added", to="ACTIVE", detail={"actor": str(row.actor_id), "roles": sorted(roles)}
+            ),
+            actor=by,
+            at=at,
+        )
+    return row
+
+
+def reserve_answer(*, tenant_id: UUID, caller: UUID, key_hash: str, request_hash: str, at: datetime) -> bool:
+    """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended."""
+    try:
+        with transaction.atomic():
+            AnsweredWrite.objects.create(
+                tenant_id=tenant_id, caller=caller, key_hash=key_hash, request_hash=request_hash, at=at
+            )
+    except IntegrityError:
+        return False
+    return True
+
+
+def store_answer(*, tenant_id: UUID, caller: UUID, key_hash: str, status: int, body: bytes) -> None:
+    """Keep the answer beside the write, in the write's own transaction: both or neither survive a crash."""
+    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=key_hash).update(status=status, body=body)
+
+
+def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
+    """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
+    try:
+        with transaction.atomic():
+            SpentProof.objects.create(tenant_id=tenant_id, jti=jti, at=at)
+    except IntegrityError:
+        raise ProofReplayed from None
+
+
+def forget(*, before: datetime) -> None:
+    """Drop answers and spent proofs that are too old to matter."""
+    AnsweredWrite.objects.filter(at__lt=before).delete()
+    SpentProof.objects.filter(at__lt=before).delete()

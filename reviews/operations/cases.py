@@ -1,0 +1,369 @@
+"""Cases: what people must settle, with evidence; and the freezes and incidents that come with them.
+
+A resolution never overwrites an observation: it appends what a person decided, why, and on what evidence.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.effects import Reversibility, SideEffectClass
+from ledger.rules.envelope import instant
+from ledger.rules.lifecycle import State
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+from reviews import queries
+from reviews.models import Case, Comment, Incident
+from reviews.operations import schedules
+from reviews.rules import resolutions
+from reviews.rules.resolutions import Held, Resolution
+
+
+class NoSuchCase(Refused):
+    """There is no such case here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class AlreadyClaimed(Refused):
+    """Somebody else has claimed this case."""
+
+    code = "ALREADY_CLAIMED"
+
+
+class AlreadyResolved(Refused):
+    """This case is settled."""
+
+    code = "ALREADY_RESOLVED"
+
+
+class NothingProposed(Refused):
+    """Nothing waits for a second person here."""
+
+    code = "NOTHING_TO_CONFIRM"
+
+
+def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime) -> Case | None:
+    """Open the case of an action, unless one is open; the action must be locked by the caller."""
+    known = queries.case_of(tenant_id, action_id)
+    if known is not None and known.state != "RESOLVED":
+        return None
+    action = record.action(tenant_id, action_id)
+    assert action is not None
+    row = Case.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        action_id=action_id,
+        state="OPEN",
+        reason=reason[:48],
+        discrepancy=action.discrepancy,
+        side_effect_class=action.side_effect_class,
+        severity=SideEffectClass(action.side_effect_class).rank,
+        tool=action.tool,
+        target=action.target,
+        opened_at=at,
+    )
+    ledger.append(
+        ledger.Head(tenant_id=tenant_id, id=row.id, kind="case"),
+        ledger.Happening(
+            kind="case_opened",
+            to="OPEN",
+            detail={"action_id": str(action_id), "reason": reason, "discrepancy": action.discrepancy},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="case_opened",
+            changes={"recovery": {"review_id": str(row.id)}},
+            detail={"case_id": str(row.id), "reason": reason},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    return row
+
+
+def open_missing(*, at: datetime) -> int:
+    """Give every held action that nobody owns a case, whoever held it (the sweep); how many it was."""
+    opened = 0
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            held = record.held(tenant.id)
+            known = set(
+                Case.objects.filter(tenant_id=tenant.id, action_id__in=held)
+                .exclude(state="RESOLVED")
+                .values_list("action_id", flat=True)
+            )
+            for action_id in held:
+                if action_id not in known:
+                    opened += open_for_held(tenant_id=tenant.id, action_id=action_id, at=at)
+    return opened
+
+
+def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+    """Open the case of an action that was held outside a verification run; a security event also gets an incident."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.state != State.REVIEW_REQUIRED:
+        return False
+    action = record.action(tenant_id, action_id)
+    assert action is not None
+    opened = open_case(tenant_id=tenant_id, action_id=action_id, reason=action.recovery_decision or "HELD", at=at)
+    if opened is not None and action.recovery_row == "RT-21":
+        _incident(
+            tenant_id,
+            action_id,
+            kind="security",
+            title=f"An executor presented another payload than the approved one ({action.tool})",
+            at=at,
+        )
+    return opened is not None
+
+
+def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime) -> None:
+    """Freeze a target because of an action; one that is frozen stays as it is."""
+    reason = f"Found by the verification of action {action_id}."
+    try:
+        ledger.freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
+    except ledger.AlreadyFrozen:
+        return
+
+
+def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: datetime) -> None:
+    """An operations or security incident about what a run found (C-18)."""
+    found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
+    _incident(tenant_id, action.id, kind=kind, title=f"{found.capitalize()}: {action.tool} on {action.target}", at=at)
+
+
+def _incident(tenant_id: UUID, action_id: UUID, *, kind: str, title: str, at: datetime) -> None:
+    row = Incident.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        kind=kind,
+        title=title[:300],
+        action_id=action_id,
+        state="OPEN",
+        opened_at=at,
+    )
+    ledger.append(
+        ledger.Head(tenant_id=tenant_id, id=row.id, kind="incident"),
+        ledger.Happening(
+            kind="incident_opened", to="OPEN", detail={"kind": kind, "title": title, "action_id": str(action_id)}
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="incident_opened",
+            changes={"recovery": {"incident_id": str(row.id)}},
+            detail={"incident_id": str(row.id), "kind": kind},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def close_incident(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """Close an incident, saying why."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
+    ledger.append(
+        head, ledger.Happening(kind="incident_closed", to="CLOSED", detail={"reason": reason}), actor=by, at=at
+    )
+    Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="CLOSED", closed_at=at)
+
+
+def held_of(case: Case) -> Held:
+    """The action of a case, as far as resolving it goes."""
+    action = record.action(case.tenant_id, case.action_id)
+    assert action is not None
+    contract = record.contract_by_digest(case.tenant_id, action.contract_digest)
+    run = queries.last_run(case.tenant_id, case.action_id)
+    return Held(
+        state=State(action.state),
+        executed=action.attempt_count > 0,
+        absent=run is not None and run.result == "ABSENT" and run.consistency in ("PRIMARY", "STRONG"),
+        verifiable=contract is not None and b'"verification"' in bytes(contract.document),
+        discrepancy=action.discrepancy,
+        side_effect_class=SideEffectClass(action.side_effect_class),
+        reversibility=Reversibility(action.reversibility),
+    )
+
+
+def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Take a case; a claim is soft, but it says who works on it."""
+    head, case = _locked(tenant_id, case_id)
+    if case.claimed_by not in (None, by.id):
+        raise AlreadyClaimed
+    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(claimed_by=by.id, claimed_at=at)
+    ledger.append(head, ledger.Happening(kind="case_claimed"), actor=by, at=at)
+
+
+def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Give a case back to the queue."""
+    head, case = _locked(tenant_id, case_id)
+    if case.claimed_by != by.id:
+        raise AlreadyClaimed("Only who has claimed a case can release it.")
+    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(claimed_by=None, claimed_at=None)
+    ledger.append(head, ledger.Happening(kind="case_released"), actor=by, at=at)
+
+
+def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
+    """Add a line to a case's thread."""
+    head, _ = _locked(tenant_id, case_id)
+    row = Comment.objects.create(
+        tenant_id=tenant_id, id=ledger.new_id(at), case_id=case_id, author=by.id, text=text, at=at
+    )
+    ledger.append(head, ledger.Happening(kind="commented", detail={"comment_id": str(row.id)}), actor=by, at=at)
+    return row
+
+
+def resolve(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    at: datetime,
+) -> str:
+    """Decide a case, or propose the decision where a second person must confirm; returns the case's state after."""
+    head, case = _open(tenant_id, case_id)
+    held = held_of(case)
+    resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    if not resolutions.needs_second(held, resolution):
+        return _carry_out(head, case, held, resolution, reason, evidence, by, second=None, at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="resolution_proposed",
+            to="AWAITING_SECOND",
+            detail={"resolution": str(resolution), "reason": reason, "evidence": evidence},
+        ),
+        actor=by,
+        at=at,
+    )
+    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(
+        state="AWAITING_SECOND",
+        proposed_resolution=str(resolution),
+        proposed_reason=reason,
+        proposed_evidence=evidence,
+        proposed_by=by.id,
+    )
+    return "AWAITING_SECOND"
+
+
+def confirm(*, tenant_id: UUID, case_id: UUID, accept: bool, by: ledger.Actor, at: datetime) -> str:
+    """The second person's word on a proposed resolution: carry it out, or send it back."""
+    head, case = _open(tenant_id, case_id)
+    if case.state != "AWAITING_SECOND":
+        raise NothingProposed
+    if case.proposed_by == by.id:
+        raise resolutions.SecondPersonNeeded
+    if not accept:
+        ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
+        Case.objects.filter(tenant_id=tenant_id, id=case_id).update(
+            state="OPEN", proposed_resolution="", proposed_reason="", proposed_evidence=[], proposed_by=None
+        )
+        return "OPEN"
+    held = held_of(case)
+    resolution = Resolution(case.proposed_resolution)
+    evidence = list(case.proposed_evidence)
+    resolutions.check(held, resolution, reason=case.proposed_reason, evidence=evidence)
+    assert case.proposed_by is not None
+    proposer = ledger.Actor("person", case.proposed_by)
+    return _carry_out(head, case, held, resolution, case.proposed_reason, evidence, proposer, second=by, at=at)
+
+
+def _carry_out(
+    head: ledger.Head,
+    case: Case,
+    held: Held,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    *,
+    second: ledger.Actor | None,
+    at: datetime,
+) -> str:
+    tenant_id = case.tenant_id
+    detail = {
+        "case_id": str(case.id),
+        "resolution": str(resolution),
+        "reason": reason,
+        "evidence": evidence,
+        "by": str(by.id),
+        "confirmed_by": str(second.id) if second else None,
+    }
+    kept = ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=case.action_id,
+        purpose="resolution",
+        data=orjson.dumps(detail),
+        media_type="application/json",
+        source="person",
+        at=at,
+    )
+    action = ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+    for number, move in enumerate(resolutions.moves(held, resolution, at=instant(at))):
+        action = ledger.append(
+            action,
+            ledger.Happening(
+                kind=move.kind,
+                to=str(move.state),
+                grounds=move.grounds,
+                changes=move.changes,
+                detail=detail,
+                evidence=(kept,) if number == 0 else (),
+                view={"settled": action.state != State.PENDING},
+            ),
+            actor=second or by,
+            at=at,
+        )
+    if action.state == State.PENDING:
+        schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
+    _settle_record(tenant_id, action, at=at)
+    ledger.append(head, ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail), actor=second or by, at=at)
+    Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
+        state="RESOLVED", resolution=str(resolution), resolved_at=at
+    )
+    return "RESOLVED"
+
+
+def _settle_record(tenant_id: UUID, action: ledger.Head, *, at: datetime) -> None:
+    status = {State.RECONCILED_SUCCESS: "COMPLETED", State.FAILED: "FAILED_FINAL"}.get(State(action.state))
+    if status is not None:
+        ledger.set_idempotency(tenant_id=tenant_id, action_id=action.id, status=status, at=at)
+
+
+def _locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    case = queries.case(tenant_id, case_id)
+    if case is None:
+        raise NoSuchCase
+    # The action comes first, as everywhere; a verification run that opens the case holds the same order.
+    ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+    head = ledger.lock(tenant_id=tenant_id, subject_id=case_id, kind="case")
+    fresh = queries.case(tenant_id, case_id)
+    assert fresh is not None
+    return head, fresh
+
+
+def _open(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    head, case = _locked(tenant_id, case_id)
+    if case.state == "RESOLVED":
+        raise AlreadyResolved
+    return head, case

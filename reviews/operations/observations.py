@@ -1,0 +1,129 @@
+"""Observations: what came back is stored, whatever it is, and never believed (R-OB-03)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.contract import Contract
+from ledger.rules.envelope import instant
+from ledger.rules.lifecycle import State
+from reviews import queries
+from reviews.models import Observation
+from reviews.operations.schedules import schedule
+from reviews.rules import observe as rules
+
+
+def observe(
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    attempt: int,
+    timeout_s: int,
+    contract: Contract,
+    document: dict[str, Any],
+    raw: bytes | None,
+    source: str,
+    by: ledger.Actor,
+    at: datetime,
+) -> str:
+    """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
+
+    If we crash after this commit, the schedule row is there: the reading happens whether or not a message arrives.
+    """
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    assert head.entry is not None
+    seen = rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+    kept = _seal(tenant_id, action_id, orjson.dumps(document), "observation", source, at=at)
+    evidence = [kept]
+    if raw is not None:
+        evidence.append(_seal(tenant_id, action_id, raw, "raw_output", source, at=at))
+    state = State(head.state)
+    step = rules.received(seen, state=state, entry=head.entry, pointer=str(kept.pointer), at=at)
+    Observation.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        action_id=action_id,
+        attempt=attempt,
+        status=str(seen.status),
+        claimed_success=seen.claimed_success,
+        error_code=(seen.error_code or "")[:64],
+        source=source[:16],
+        late=state is not State.EXECUTING,
+        pointer=kept.pointer,
+        raw_pointer=evidence[1].pointer if raw is not None else None,
+        at=at,
+    )
+    horizon_at = _horizon(seen, contract, timeout_s=timeout_s, at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind=step.kind,
+            to=str(step.state) if step.moves else None,
+            grounds=step.grounds,
+            changes=step.entry,
+            detail={"reason": step.reason, "status": str(seen.status), "attempt": attempt, "late": not step.moves},
+            evidence=tuple(evidence),
+            view={"horizon_at": instant(horizon_at)} if step.moves else {},
+        ),
+        actor=by,
+        at=at,
+    )
+    _follow(head, step, contract, at=at)
+    return str(step.state)
+
+
+def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -> None:
+    status = step.entry.get("idempotency", {}).get("status")
+    if status is not None:
+        ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status=status, at=at)
+    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN):
+        first = contract.verification.polling.first_after_s if contract.verification else 0
+        wait = timedelta(seconds=first) if step.moves else timedelta(0)
+        rank = contract.side_effect_class.rank
+        schedule(tenant_id=head.tenant_id, action_id=head.id, due_at=at + wait, priority=rank, at=at)
+
+
+def _horizon(seen: rules.Observation, contract: Contract, *, timeout_s: int, at: datetime) -> datetime:
+    # An executor that has answered is through with its effect; one that timed out may still have it in flight.
+    settle = contract.verification.settle_s if contract.verification else 0
+    in_flight = timeout_s if seen.status in (rules.Status.TIMEOUT, rules.Status.MALFORMED) else 0
+    return at + timedelta(seconds=settle + in_flight)
+
+
+def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime) -> ledger.Sealed:
+    return ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        purpose=purpose,
+        data=data,
+        media_type="application/json" if purpose == "observation" else "application/octet-stream",
+        source=source,
+        at=at,
+    )
+
+
+def last_seen(tenant_id: UUID, action_id: UUID, contract: Contract) -> rules.Observation | None:
+    """The newest answer of an action, judged again from its stored bytes."""
+    newest = queries.last_observation(tenant_id, action_id)
+    if newest is None:
+        return None
+    document = queries.observed(newest)
+    return rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+
+
+def view_of(seen: rules.Observation) -> dict[str, Any]:
+    """An observation as the pages show it."""
+    return asdict(seen) | {"status": str(seen.status), "claimed_success": seen.claimed_success}
+
+
+def payload_of(tenant_id: UUID, pointer: UUID | None) -> dict[str, Any]:
+    """The validated arguments of an action, from their stored bytes."""
+    data = record.opened(tenant_id, pointer) if pointer is not None else None
+    return orjson.loads(data) if data is not None else {}

@@ -1,0 +1,87 @@
+"""Reads after the attempt. Every one runs inside `tenancy`, except what is due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Q
+
+from ledger import queries as record
+from reviews.models import Case, Comment, Incident, Observation, Report, Run, Schedule
+
+
+def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
+    return list(Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
+    return Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
+
+
+def observed(observation: Observation) -> dict[str, Any]:
+    """The normalised answer that an observation points to."""
+    data = record.opened(observation.tenant_id, observation.pointer)
+    return orjson.loads(data) if data is not None else {}
+
+
+def runs_of(tenant_id: UUID, action_id: UUID) -> list[Run]:
+    return list(Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
+
+
+def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
+    return Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
+
+
+def findings(run: Run) -> dict[str, Any]:
+    """What a run read and found: layers, readings, predicates, verdict and decision."""
+    data = record.opened(run.tenant_id, run.pointer)
+    return orjson.loads(data) if data is not None else {}
+
+
+def case(tenant_id: UUID, case_id: UUID) -> Case | None:
+    return Case.objects.filter(tenant_id=tenant_id, id=case_id).first()
+
+
+def case_of(tenant_id: UUID, action_id: UUID) -> Case | None:
+    """The open case of an action, or its newest one."""
+    found = Case.objects.filter(tenant_id=tenant_id, action_id=action_id)
+    return found.exclude(state="RESOLVED").first() or found.order_by("-id").first()
+
+
+def cases(tenant_id: UUID, *, resolved: bool = False, limit: int = 200) -> list[Case]:
+    """The queue: the most severe first, then the oldest; resolved ones newest first."""
+    found = Case.objects.filter(Q(state="RESOLVED") if resolved else ~Q(state="RESOLVED"), tenant_id=tenant_id)
+    return list(found.order_by("-resolved_at" if resolved else "-severity", "opened_at")[:limit])
+
+
+def comments_of(tenant_id: UUID, case_id: UUID) -> list[Comment]:
+    return list(Comment.objects.filter(tenant_id=tenant_id, case_id=case_id).order_by("id"))
+
+
+def incidents_of(tenant_id: UUID, action_id: UUID) -> list[Incident]:
+    return list(Incident.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def open_incidents(tenant_id: UUID) -> list[Incident]:
+    return list(Incident.objects.filter(tenant_id=tenant_id, state="OPEN").order_by("-id"))
+
+
+def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
+    return list(Report.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def scheduled(action_id: UUID) -> Schedule | None:
+    return Schedule.objects.filter(action_id=action_id).first()
+
+
+def schedules(tenant_id: UUID) -> list[Schedule]:
+    return list(Schedule.objects.filter(tenant_id=tenant_id).order_by("due_at")[:1000])
+
+
+def overdue(*, at: datetime) -> int:
+    """How many readings are due and unclaimed, counted up to a thousand."""
+    due = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
+    return due[:1000].count()

@@ -1,0 +1,38 @@
+"""What Celery runs after the attempt: pick ids, read the clock, make one call. Messages may be lost or repeated."""
+
+from __future__ import annotations
+
+import logging
+
+from celery import shared_task
+from django.db import DatabaseError
+from django.utils import timezone
+
+from ledger.rules.refusals import Refused
+from reviews.operations import cases, schedules, verification
+
+log = logging.getLogger(__name__)
+BATCH = 50
+
+
+@shared_task
+def verify_due() -> int:
+    """Read back what is due; a batch that was full asks for another at once."""
+    claimed = schedules.claim_due(at=timezone.now(), limit=BATCH)
+    for tenant_id, action_id in claimed:
+        try:
+            verification.verify(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
+        except (DatabaseError, Refused):
+            # The claim runs out and the action is read again; its neighbours go on.
+            log.exception("the verification of %s did not end", action_id)
+    if len(claimed) == BATCH:
+        verify_due.delay()
+    return len(claimed)
+
+
+@shared_task
+def sweep() -> None:
+    """Repair what lost messages and crashes left behind: unscheduled actions, held actions without a case."""
+    at = timezone.now()
+    schedules.adopt(at=at)
+    cases.open_missing(at=at)
