@@ -23,6 +23,7 @@ from console.keys import ensure_keys, write_private
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "counterfoil"
+LOG_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +49,14 @@ class Installation:
         return self.secrets / "environment.json"
 
     def make(self) -> None:
-        """Make what is missing. Nothing that exists is replaced."""
+        """Make what is missing and set long logs aside. No key that exists is replaced."""
         self.var.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.var.chmod(0o711)
         for place in (self.secrets, self.log, self.run):
             place.mkdir(mode=0o700, exist_ok=True)
+        for file in self.log.glob("*.log"):
+            if file.stat().st_size > LOG_BYTES:
+                file.replace(file.with_suffix(".log.1"))
         ensure_keys(self.secrets)
 
     def sign_in_file(self, tenant: str) -> Path:

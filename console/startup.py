@@ -17,13 +17,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from console import live_example
+from console import live_example, programs
 from console.installation import DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
 from console.live_example import Shop
-from console.processes import Child, ProcessFailed, Program, Supervisor, tail
+from console.processes import Child, ProcessFailed, Supervisor, tail
 from console.servers import APP, OWNER, ServerFailed
 
-SERVERS, PRODUCT = 0, 1
 PREPARE_WITHIN_S = 300.0
 ANSWER_WITHIN_S = 60.0
 
@@ -117,7 +116,8 @@ class Startup:
 
     def prepare(self) -> None:
         owner = self.product_environment() | {"DATABASE_OWNER_URL": self.environment["DATABASE_OWNER_URL"]}
-        self.supervisor.finish(self.command("prepare_database", environment=owner), within_s=PREPARE_WITHIN_S)
+        prepare = programs.command("prepare_database", environment=owner, log=self.installation.log)
+        self.supervisor.finish(prepare, within_s=PREPARE_WITHIN_S)
         self.supervisor.go_on()
         self.sign_in = self.first_people()
 
@@ -169,33 +169,11 @@ class Startup:
         """Never the owner's address: nothing that runs all day may change a table."""
         inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
         told = {name: value for name, value in self.environment.items() if name != "DATABASE_OWNER_URL"}
-        return inherited | told | {"DJANGO_SETTINGS_MODULE": "console.settings", "PYTHONUNBUFFERED": "1"}
-
-    def command(self, *words: str, environment: dict[str, str]) -> Program:
-        return Program(
-            name=words[0],
-            argv=[sys.executable, str(ROOT / "manage.py"), *words],
-            log=self.installation.log / f"{words[0]}.log",
-            environment=environment,
-            rank=PRODUCT,
-        )
-
-    def module(self, name: str, *words: str, grace_s: float, **extra: str) -> Program:
-        return Program(
-            name=name,
-            argv=[sys.executable, "-m", *words],
-            log=self.installation.log / f"{name}.log",
-            environment=self.product_environment() | extra | {"PYTHONPATH": str(ROOT)},
-            grace_s=grace_s,
-            rank=PRODUCT,
-        )
+        return inherited | told | {"PYTHONUNBUFFERED": "1"}
 
     def start_web(self) -> None:
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--lifespan", "off", "--log-level", "warning"]
-        options += ["--timeout-graceful-shutdown", "3", "--no-server-header", "--no-proxy-headers"]
-        web = self.supervisor.start(
-            self.module("web", "uvicorn", "console.asgi:application", *options, grace_s=8, COUNTERFOIL_POOL="1")
-        )
+        environment, log = self.product_environment(), self.installation.log
+        web = self.supervisor.start(programs.web(port=self.port, environment=environment, log=log))
         if not self.supervisor.wait(lambda: self.answers(web), within_s=ANSWER_WITHIN_S):
             raise ProcessFailed(
                 f"The web process did not answer within {ANSWER_WITHIN_S:.0f} s; see {web.program.log}."
@@ -213,12 +191,9 @@ class Startup:
         return True
 
     def start_product(self) -> None:
-        celery = ["celery", "--app", "console.celery", "--quiet"]
-        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
-        self.supervisor.start(self.module("worker", *celery, "worker", "--concurrency", "2", *quiet, grace_s=20))
-        # Ticks are all that beat has, so its memory is enough and no file can be damaged by a crash.
-        scheduler = ["--scheduler", "celery.beat:Scheduler", "--pidfile=", "--loglevel", "WARNING"]
-        self.supervisor.start(self.module("beat", *celery, "beat", *scheduler, grace_s=5))
+        environment, log = self.product_environment(), self.installation.log
+        self.supervisor.start(programs.worker(environment=environment, log=log))
+        self.supervisor.start(programs.beat(environment=environment, log=log))
 
     # The example
 

@@ -11,20 +11,22 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import httpx
 import psycopg
 import pytest
 import redis
 from psycopg import sql
 
-from console import processes, servers
+from console import processes, programs, servers
 from console.keys import ensure_keys
 
 TEMPLATE = "counterfoil_template"
@@ -329,3 +331,77 @@ def tenant(db: None) -> UUID:
 def other_tenant(db: None) -> UUID:
     """Somebody else's tenant."""
     return _new_tenant("willow")
+
+
+class Stack:
+    """The product's own processes on a committed database, with a broker of their own: to be used, killed, restarted.
+
+    `start("web", "worker", "beat")`, `kill("worker")` (SIGKILL, with its children), `start("worker")` again.
+    """
+
+    def __init__(self, folder: Path, database: CommittedDatabase, broker: servers.Valkey) -> None:
+        self.folder = folder
+        self.port = servers.free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        told = database.environment | {"REDIS_URL": broker.url(), "COUNTERFOIL_PUBLIC_URL": self.url}
+        del told["DATABASE_OWNER_URL"]
+        self.environment = dict(os.environ) | told
+        self.environment.pop("DATABASE_OWNER_URL")
+        self.broker = broker
+        self.children: dict[str, processes.Child] = {}
+
+    def program(self, name: str) -> processes.Program:
+        if name == "valkey":
+            return self.broker.program()
+        if name == "web":
+            return programs.web(port=self.port, environment=self.environment, log=self.folder)
+        make = {"worker": programs.worker, "beat": programs.beat}[name]
+        return make(environment=self.environment, log=self.folder)
+
+    def start(self, *names: str) -> None:
+        """Start these and wait until the web process answers."""
+        for name in names:
+            self.run(self.program(name))
+        if "valkey" in names:
+            self.broker.wait(self.children["valkey"])
+        if "web" in names:
+            assert processes.wait_until(self.answers, within_s=60), self.log("web")
+
+    def run(self, program: processes.Program) -> processes.Child:
+        """Start any other program, an executor say; it ends with the test."""
+        self.children[program.name] = processes.spawn(program)
+        return self.children[program.name]
+
+    def kill(self, name: str) -> None:
+        child = self.children.pop(name)
+        os.killpg(child.process.pid, signal.SIGKILL)
+        child.process.wait()
+
+    def stop(self, *names: str) -> None:
+        processes.stop([self.children.pop(name) for name in names or list(self.children)])
+
+    def answers(self) -> bool:
+        assert self.children["web"].running(), self.log("web")
+        try:
+            httpx.get(f"{self.url}/healthz", timeout=5)
+        except httpx.TransportError:
+            return False
+        return True
+
+    def log(self, name: str) -> str:
+        """The last words of a process, for the message of a failed test."""
+        return processes.tail(self.folder / f"{name}.log", 40)
+
+
+@pytest.fixture
+def stack(run: Run, tmp_path: Path, committed_db: CommittedDatabase) -> Iterator[Stack]:
+    """Nothing of the product runs yet, only a broker that survives being killed: `stack.start("web", "worker")`."""
+    broker = replace(
+        run.valkey, folder=run.folder / f"broker-{uuid4().hex[:8]}", port=servers.free_port(), durable=True
+    )
+    broker.initialise()
+    started = Stack(tmp_path, committed_db, broker)
+    started.start("valkey")
+    yield started
+    started.stop()
+    shutil.rmtree(broker.folder)

@@ -63,3 +63,13 @@ def test_the_broker_answers_and_is_empty(valkey_url):
 def test_key_files_are_closed_to_others(secrets_dir):
     assert secrets_dir.stat().st_mode & 0o077 == 0
     assert all(file.stat().st_mode & 0o077 == 0 for file in secrets_dir.iterdir())
+
+
+def test_the_stack_survives_a_kill_of_each_of_its_processes(stack):
+    stack.start("web", "worker")
+    assert stack.answers()
+    for name in ("valkey", "web"):
+        stack.kill(name)
+        stack.start(name)
+    assert stack.answers()
+    assert stack.children["worker"].running()
