@@ -16,6 +16,9 @@ app = Celery("counterfoil")
 app.conf.update(
     broker_url=settings.REDIS_URL,
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    # A hint that cannot be sent now is dropped, not waited for: the next tick finds the row.
+    task_publish_retry=False,
     broker_transport_options={
         # A killed worker's message comes back after the visibility timeout, looked for every 5 s;
         # without the throttle kombu would look only each tenth time.
