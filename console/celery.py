@@ -13,6 +13,8 @@ from django.conf import settings
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 app = Celery("counterfoil")
+# For every thread of the web process too, not only for the one that imports this.
+app.set_default()
 app.conf.update(
     broker_url=settings.REDIS_URL,
     broker_connection_retry_on_startup=True,
