@@ -38,6 +38,12 @@ def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
     return {each.id: each for each in Session.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
 
+def sessions_of_key(tenant_id: UUID, key_actor: UUID) -> list[UUID]:
+    """The newest sessions that an API key opened."""
+    found = Session.objects.filter(tenant_id=tenant_id, key_actor=key_actor).order_by("-id")
+    return list(found.values_list("id", flat=True)[:5000])
+
+
 def sessions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Session]:
     found = Session.objects.filter(tenant_id=tenant_id)
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
@@ -99,6 +105,11 @@ def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
     return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id).first()
+
+
+def owns_executor(tenant_id: UUID, executor_id: str, key_actor: UUID) -> bool:
+    """Whether this API key registered the executor."""
+    return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id, key_actor=key_actor).exists()
 
 
 def grant(tenant_id: UUID, jti: UUID) -> Grant | None:

@@ -103,6 +103,8 @@ def _wanted(filters: dict[str, Any]) -> Q:
             wanted &= Q(**{_COLUMNS[name]: value})
         elif name == "q":
             wanted &= Q(target__icontains=value)
+        elif name == "sessions":
+            wanted &= Q(session_id__in=value)
         elif name == "states":
             wanted &= Q(state__in=value)
         elif name == "since":

@@ -72,7 +72,7 @@ class Session(AuthBase):
     def __call__(self, request: HttpRequest) -> Caller | None:
         if not request.user.is_authenticated or not _csrf_holds(request):
             return None
-        places = queries.memberships(request.user)  # type: ignore[arg-type]
+        places = queries.memberships(request.user)
         wanted = request.headers.get("X-Tenant")
         place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
         return person(request.user, place) if place else None

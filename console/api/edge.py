@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 from uuid import UUID
 
 import orjson
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 from ninja.parser import Parser
 
 from console import operations, queries
@@ -17,6 +20,8 @@ from console.api.caller import Caller
 from ledger.rules.canonical import digest, read
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
+
+log = logging.getLogger(__name__)
 
 
 class IdempotencyConflict(Refused):
@@ -73,12 +78,28 @@ def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
 
 def _once(request: Any, caller: Caller, key_hash: str, write: Callable[[], HttpResponse]) -> HttpResponse:
     request_hash = digest(f"{request.path}\n".encode() + request.body)
-    place = {"tenant_id": caller.tenant_id, "caller": caller.actor.id, "key_hash": key_hash}
-    if operations.reserve_answer(**place, request_hash=request_hash, at=timezone.now()):
+    tenant_id, by = caller.tenant_id, caller.actor.id
+    if operations.reserve_answer(
+        tenant_id=tenant_id, caller=by, key_hash=key_hash, request_hash=request_hash, at=timezone.now()
+    ):
         response = write()
-        operations.store_answer(**place, status=response.status_code, body=response.content)
+        operations.store_answer(
+            tenant_id=tenant_id, caller=by, key_hash=key_hash, status=response.status_code, body=response.content
+        )
         return response
-    first = queries.answered(**place)
+    first = queries.answered(tenant_id, by, key_hash)
     if first is None or first.request_hash != request_hash:
         raise IdempotencyConflict
     return HttpResponse(bytes(first.body), status=first.status, content_type="application/json")
+
+
+def after_commit(task: Any) -> None:
+    """Hint a worker once this transaction has committed; the sweeper finds what a lost hint would have told."""
+
+    def hint() -> None:
+        try:
+            task.apply_async(retry=False)
+        except (OSError, OperationalError):
+            log.warning("the broker did not take a hint for %s", task.name)
+
+    transaction.on_commit(hint)

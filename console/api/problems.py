@@ -52,13 +52,13 @@ def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
 def install(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem."""
     api.add_exception_handler(Refused, refused)  # type: ignore[arg-type]
-    api.add_exception_handler(AuthenticationError, lambda r, _: refused(r, NotSignedIn()))  # type: ignore[arg-type]
+    api.add_exception_handler(AuthenticationError, lambda r, _: refused(r, NotSignedIn()))
     api.add_exception_handler(ValidationError, _invalid)  # type: ignore[arg-type]
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
-    api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))  # type: ignore[arg-type]
+    api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
     api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
-    api.add_exception_handler(Exception, _fault)
+    api.add_exception_handler(Exception, _fault)  # type: ignore[arg-type]
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -230,6 +230,25 @@ def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: 
     return row
 
 
+def attach(
+    *, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime
+) -> UUID:
+    """Store a person's evidence about an action and put its commitment on record."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    kept = ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        purpose="attachment",
+        data=data,
+        media_type=media_type,
+        source="person",
+        at=at,
+    )
+    happening = ledger.Happening(kind="evidence_added", detail={"pointer": str(kept.pointer)}, evidence=(kept,))
+    ledger.append(head, happening, actor=by, at=at)
+    return kept.pointer
+
+
 def resolve(
     *,
     tenant_id: UUID,

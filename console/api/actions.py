@@ -1,0 +1,134 @@
+"""Actions: what was asked, what became of it, and the only words that may be told about it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals import queries as before
+from approvals.operations import executions
+from console.api import envelope, pages
+from console.api.caller import Caller, admits
+from console.api.edge import NotFound, answer, in_tenancy
+from console.api.schemas import ActionsWanted, ReasonBody
+from ledger import queries as record
+from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
+from ledger.rules.refusals import Refused
+from reviews.operations import reports, schedules
+from reviews.rules.verification import VERIFIABLE_IN
+
+router = Router(tags=["Actions"])
+READERS = ("agent", "oper", "audit", "person")
+
+
+class NothingToVerify(Refused):
+    """This action is not waiting for a reading."""
+
+    code = "NOTHING_TO_VERIFY"
+
+
+@router.get("/actions", summary="Actions, newest first")
+@admits(*READERS)
+@in_tenancy
+def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    filters = wanted.model_dump(exclude={"limit", "cursor"})
+    if caller.kind == "agent":
+        filters["sessions"] = before.sessions_of_key(caller.tenant_id, caller.actor.id)
+    found = record.actions(caller.tenant_id, before=pages.before(wanted.cursor), limit=wanted.limit + 1, **filters)
+    return pages.listed(found, wanted.limit, envelope.row)
+
+
+@router.get("/state-machine", summary="The lifecycle's states and legal transitions")
+@admits("agent", "exec", "oper", "audit", "person")
+def state_machine(request: HttpRequest) -> HttpResponse:
+    edges = [
+        {"from": str(start), "to": str(target), "grounds": sorted(NEEDS.get((start, target), ()))}
+        for start, target in sorted(TRANSITIONS)
+    ]
+    return answer({"states": [str(state) for state in State], "transitions": edges})
+
+
+@router.get("/actions/{action_id}", summary="One action: its newest event, status, axes and evidence")
+@admits(*READERS)
+@in_tenancy
+def get_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    return answer(envelope.envelope(seen(request, action_id), request.auth))  # type: ignore[attr-defined]
+
+
+@router.get("/actions/{action_id}/history", summary="Every event of an action")
+@admits(*READERS)
+@in_tenancy
+def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    action = seen(request, action_id)
+    history = record.history(caller.tenant_id, action.id)
+    if caller.kind == "agent":
+        told = [
+            {"seq": event.seq, "state": event.state, "event": event.kind, "at": event.at} for event, _, _ in history
+        ]
+        return answer({"items": told, "next": None})
+    items = [envelope.event_of(event, entry) | {"detail": detail} for event, entry, detail in history]
+    return answer({"items": items, "next": None})
+
+
+@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user")
+@admits(*READERS)
+@in_tenancy
+def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    action = seen(request, action_id)
+    entry = record.entry(caller.tenant_id, action.id, action.seq) or {}
+    told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=timezone.now())
+    event = record.last_event(caller.tenant_id, action.id)
+    return answer(
+        {
+            "code": str(told.code),
+            "text": told.text,
+            "completed": told.completed,
+            "trust_level": told.trust_level,
+            "entry_id": str(event.id) if event else None,
+        }
+    )
+
+
+@router.post("/actions/{action_id}/cancel", summary="Cancel an action that has not started")
+@admits("agent", "oper", "operator")
+@in_tenancy
+def cancel(request: HttpRequest, action_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    action = seen(request, action_id)
+    executions.cancel(
+        tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer({"action_id": str(action_id), "state": "FAILED"})
+
+
+@router.post("/actions/{action_id}/verify", summary="Read the system of record now")
+@admits("oper", "operator")
+@in_tenancy
+def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    action = seen(request, action_id)
+    if State(action.state) not in VERIFIABLE_IN or action.settled:
+        raise NothingToVerify
+    at = timezone.now()
+    schedules.schedule(tenant_id=caller.tenant_id, action_id=action.id, due_at=at, priority=5, at=at)
+    return answer({"action_id": str(action_id), "state": action.state}, 202)
+
+
+def seen(request: HttpRequest, action_id: UUID) -> Any:
+    """The action, if the caller may see it: an agent key sees those of its own sessions."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    action = record.action(caller.tenant_id, action_id)
+    if action is None:
+        raise NotFound
+    if caller.kind == "agent":
+        session = before.session(caller.tenant_id, action.session_id)
+        if session is None or session.key_actor != caller.actor.id:
+            raise NotFound
+    return action

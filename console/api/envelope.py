@@ -1,0 +1,111 @@
+"""An action and its events as the API shows them (api.md, "The envelope")."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from approvals import queries as before
+from console.api.caller import Caller
+from ledger import queries as record
+from ledger.rules.canonical import digest
+from ledger.rules.envelope import instant
+from ledger.rules.lifecycle import State
+from reviews.operations import reports
+from reviews.rules import report as rules
+
+
+def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
+    """What may be told of an action now; a call without one was not executed."""
+    action = record.action(tenant_id, action_id) if action_id else None
+    if action is None:
+        return {"code": "NOT_EXECUTED", "text": "Not executed. Nothing has been attempted."}
+    told = reports.report_on(action, record.entry(tenant_id, action.id, action.seq) or {})
+    return {"code": str(told.code), "text": told.text}
+
+
+def row(action: Any) -> dict[str, Any]:
+    """One line of a list of actions."""
+    return {
+        "action_id": str(action.id),
+        "state": action.state,
+        "tool": action.tool,
+        "tool_version": action.tool_version,
+        "agent": action.agent,
+        "session_id": str(action.session_id),
+        "workflow_run_id": action.run_id,
+        "side_effect_class": action.side_effect_class,
+        "target": action.target,
+        "discrepancy": action.discrepancy or None,
+        "contradicted": action.contradicted,
+        "proposed_at": instant(action.proposed_at),
+        "changed_at": instant(action.changed_at),
+    }
+
+
+def envelope(action: Any, caller: Caller) -> dict[str, Any]:
+    """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
+    event = record.last_event(action.tenant_id, action.id)
+    assert event is not None
+    entry = record.entry(action.tenant_id, action.id, action.seq) or {}
+    told = reports.report_on(action, entry)
+    shown: dict[str, Any] = row(action) | {
+        "trust_level": told.trust_level,
+        "user_status": {"code": str(told.code), "text": told.text},
+        "axes": _axes(action, entry),
+    }
+    if caller.kind == "agent":
+        return shown
+    return shown | event_of(event, entry) | {"evidence": evidence_of(action, caller)}
+
+
+def event_of(event: Any, entry: dict[str, Any] | None) -> dict[str, Any]:
+    """One event with its entry and its place in the subject's chain."""
+    return {
+        "entry_id": str(event.id),
+        "seq": event.seq,
+        "state": event.state,
+        "event": event.kind,
+        "actor": {"kind": event.actor_kind, "id": str(event.actor_id)},
+        "at": instant(event.at),
+        "entry": entry,
+        "prev_hash": bytes(event.prev).hex() if event.prev else None,
+        "entry_hash": bytes(event.entry_hash).hex(),
+        "log": {"index": None, "sealed": False},
+    }
+
+
+def evidence_of(action: Any, caller: Caller) -> list[dict[str, Any]]:
+    """The evidence of an action; raw output is for compliance only (R-OB-04)."""
+    return [
+        {
+            "pointer": str(each.id),
+            "kind": each.purpose,
+            "commitment": each.commitment,
+            "sha256": None if _closed(each, caller) else _sha256(action.tenant_id, each.id),
+            "source": each.source,
+            "observed_at": instant(each.observed_at),
+            "redacted": _closed(each, caller),
+        }
+        for each in record.evidence_of(action.tenant_id, action.id)
+    ]
+
+
+def _closed(evidence: Any, caller: Caller) -> bool:
+    return evidence.purpose == "raw_output" and "compliance" not in caller.roles and caller.kind != "audit"
+
+
+def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
+    data = record.opened(tenant_id, pointer)
+    return digest(data) if data is not None else None
+
+
+def _axes(action: Any, entry: dict[str, Any]) -> dict[str, str]:
+    approval = before.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    axes = rules.axes(
+        State(action.state),
+        entry,
+        approval=approval.state if approval else None,
+        contradicted=action.contradicted,
+    )
+    return {"decision": axes.decision.text, "execution": axes.execution.text, "effect": axes.effect.text}

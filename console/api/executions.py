@@ -1,0 +1,217 @@
+"""Executors: register a key, claim orders, start under a grant, report what came back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals import queries as before
+from approvals.operations import executions
+from approvals.operations.executions import Order, Started, StartRequest, UnknownExecutor
+from approvals.rules import possession
+from console import operations
+from console.api import problems
+from console.api.actions import seen
+from console.api.caller import Caller, admits
+from console.api.edge import after_commit, answer, in_tenancy
+from console.api.results import read_result
+from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+from reviews.operations import cases, observations
+from reviews.tasks import verify_due
+
+router = Router(tags=["Executions"])
+POLL_S = 0.25
+_WAITERS = BoundedSemaphore(4)
+
+
+@router.post("/executors", summary="Register the key that grants are bound to")
+@admits("exec", "oper", "operator")
+@in_tenancy
+def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    row = executions.register_executor(
+        tenant_id=caller.tenant_id,
+        executor_id=body.executor_id,
+        public_jwk=body.public_jwk,
+        tools=body.tools,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
+
+
+@router.get("/executions/ready", summary="Orders, each ready or with what it waits for")
+@admits("exec")
+@in_tenancy
+def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    found = executions.orders(tenant_id=caller.tenant_id, tools=wanted.tools, at=timezone.now())
+    items = [
+        {
+            "action_id": str(order.action_id),
+            "tool": order.tool,
+            "version": order.version,
+            "ready": not order.waiting_for,
+            "waiting_for": list(order.waiting_for),
+        }
+        for order in found
+    ]
+    return answer({"items": items, "next": None})
+
+
+@router.post("/executions/claim", summary="Claim ready orders; waits up to wait_s for the first")
+@admits("exec")
+def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
+    # Each look is a transaction of its own, so waiting holds nothing; an unclaimed wait has written nothing.
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    with _may_wait() as patient:
+        until = time.monotonic() + (body.wait_s if patient else 0)
+        return _claimed(caller, body, until)
+
+
+@contextmanager
+def _may_wait() -> Iterator[bool]:
+    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
+    patient = _WAITERS.acquire(blocking=False)
+    try:
+        yield patient
+    finally:
+        if patient:
+            _WAITERS.release()
+
+
+def _claimed(caller: Caller, body: ClaimBody, until: float) -> HttpResponse:
+    while True:
+        with tenancy(caller.tenant_id):
+            orders = executions.claim(
+                tenant_id=caller.tenant_id,
+                executor_id=body.executor_id,
+                tools=body.tools,
+                limit=body.limit,
+                by=caller.actor,
+                at=timezone.now(),
+            )
+        if orders or time.monotonic() >= until:
+            return answer({"orders": [_order(order) for order in orders]})
+        time.sleep(POLL_S)
+
+
+@router.post("/actions/{action_id}/executions", summary="Redeem a grant and start an attempt")
+@admits("exec")
+@in_tenancy
+def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    at = timezone.now()
+    proof = possession.verify(
+        request.headers.get("DPoP", ""), method="POST", url=_public_url(request), grant=body.grant, at=at
+    )
+    operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
+    started = executions.start(
+        tenant_id=caller.tenant_id,
+        request=StartRequest(
+            action_id=action_id,
+            token=body.grant,
+            executor_id=body.executor_id,
+            thumbprint=proof.thumbprint,
+            wrapper_version=body.wrapper_version,
+            timeout_s=body.timeout_s,
+            payload_hash=body.payload_hash,
+        ),
+        by=caller.actor,
+        at=at,
+    )
+    if isinstance(started, Refused):
+        # On record and committed: what was refused here must be looked at by people.
+        cases.open_for_held(tenant_id=caller.tenant_id, action_id=action_id, at=at)
+        return problems.refused(request, started)
+    return answer(_started(started, action_id), 201)
+
+
+@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease")
+@admits("exec")
+@in_tenancy
+def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    until = executions.heartbeat(
+        tenant_id=caller.tenant_id,
+        action_id=action_id,
+        number=attempt,
+        executor_id=body.executor_id,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"lease_expires_at": instant(until)})
+
+
+@router.post(
+    "/actions/{action_id}/executions/{attempt}/observations",
+    summary="Report what the tool or the runtime answered; taken after the lease too",
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+)
+@admits("exec")
+@in_tenancy
+def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    at = timezone.now()
+    action = seen(request, action_id)
+    row = before.attempt(caller.tenant_id, action_id, attempt)
+    if row is None or not before.owns_executor(caller.tenant_id, row.executor_id, caller.actor.id):
+        raise UnknownExecutor("There is no such attempt here.")
+    document, raw = read_result(request.body)
+    state = observations.observe(
+        tenant_id=caller.tenant_id,
+        action_id=action_id,
+        attempt=attempt,
+        timeout_s=row.timeout_s,
+        contract=before.disclosed_contract(caller.tenant_id, action.contract_digest),
+        document=document,
+        raw=raw,
+        source="executor",
+        by=caller.actor,
+        at=at,
+    )
+    executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
+    after_commit(verify_due)
+    return answer({"state": state}, 202)
+
+
+def _public_url(request: HttpRequest) -> str:
+    # What the proof names is the address that the world knows us by, not the one behind a proxy.
+    public = urlsplit(settings.COUNTERFOIL_PUBLIC_URL)
+    return f"{public.scheme}://{public.netloc}{request.path}"
+
+
+def _order(order: Order) -> dict[str, Any]:
+    return {
+        "action_id": str(order.action_id),
+        "tool": order.tool,
+        "version": order.version,
+        "grant": order.grant,
+        "grant_expires_at": instant(order.grant_expires_at),
+    }
+
+
+def _started(started: Started, action_id: UUID) -> dict[str, Any]:
+    return {
+        "action_id": str(action_id),
+        "attempt": started.attempt,
+        "payload": orjson.Fragment(started.payload),
+        "payload_hash": started.payload_hash,
+        "idempotency_key": started.idempotency_key,
+        "lease_expires_at": instant(started.lease_expires_at),
+        "trace": {"trace_id": started.trace_id},
+    }

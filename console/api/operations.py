@@ -1,0 +1,76 @@
+"""How the installation is: alive, ready, and with what key its grants are signed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals.operations.executions import grant_public_key
+from approvals.rules import grants
+from console.api.edge import answer
+from reviews import queries as after
+
+router = Router(tags=["Operations"])
+
+
+@login_not_required
+def healthz_page(request: HttpRequest) -> HttpResponse:
+    return healthz(request)
+
+
+@login_not_required
+def readyz_page(request: HttpRequest) -> HttpResponse:
+    return readyz(request)
+
+
+@login_not_required
+def jwks_page(request: HttpRequest) -> HttpResponse:
+    return jwks(request)
+
+
+@router.get("/healthz", auth=None, summary="The process is alive")
+def healthz(request: HttpRequest) -> HttpResponse:
+    return answer({"status": "alive"})
+
+
+@router.get("/readyz", auth=None, summary="Whether work can be done, and what is missing")
+def readyz(request: HttpRequest) -> HttpResponse:
+    reasons = [*_database(), *_broker()]
+    return answer({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+
+
+@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with")
+def jwks(request: HttpRequest) -> HttpResponse:
+    return answer(grants.jwks([grant_public_key()]))
+
+
+def _database() -> list[dict[str, Any]]:
+    try:
+        pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
+        late = after.overdue(at=timezone.now() - timedelta(minutes=1))
+    except DatabaseError:
+        return [{"code": "DATABASE", "detail": "The database does not answer."}]
+    found: list[dict[str, Any]] = []
+    if pending:
+        found.append({"code": "MIGRATIONS", "detail": f"{len(pending)} migrations have not run."})
+    if late:
+        found.append({"code": "SWEEPER", "detail": f"{late} readings are over a minute late; is a worker running?"})
+    return found
+
+
+def _broker() -> list[dict[str, Any]]:
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
+            client.ping()
+    except redis.RedisError:
+        return [{"code": "BROKER", "detail": "The broker does not answer; readings wait for the sweeper."}]
+    return []

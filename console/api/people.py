@@ -1,0 +1,278 @@
+"""People's work: approvals, cases, evidence, freezes. Votes and resolutions are for signed-in people only."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import authenticate
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals import queries as before
+from approvals.operations import votes
+from approvals.rules import binding
+from approvals.rules.rendering import render_payload
+from console.api import pages
+from console.api.caller import Caller, admits
+from console.api.edge import NotFound, after_commit, answer, in_tenancy
+from console.api.schemas import (
+    ApprovalsWanted,
+    CasesWanted,
+    CommentBody,
+    ConfirmBody,
+    EvidenceBody,
+    FreezeBody,
+    ReasonBody,
+    ResolveBody,
+    VoteBody,
+)
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.canonical import parse
+from ledger.rules.envelope import instant
+from reviews import queries as after
+from reviews.operations import cases
+from reviews.rules import resolutions
+from reviews.rules.resolutions import Resolution
+from reviews.tasks import verify_due
+
+router = Router(tags=["People's work"])
+
+
+@router.get("/approvals", summary="Approvals, the most urgent first")
+@admits("person")
+@in_tenancy
+def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    found = before.approvals(caller.tenant_id, states=(wanted.state,), limit=wanted.limit)
+    return pages.listed(found, wanted.limit, _approval)
+
+
+@router.get("/approvals/{approval_id}", summary="One approval: what would be signed, and what it covers")
+@admits("person")
+@in_tenancy
+def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    approval = before.approval(caller.tenant_id, approval_id)
+    if approval is None:
+        raise NotFound
+    covers = votes.coverage(approval)
+    action = record.action(caller.tenant_id, approval.action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    payload = parse(record.opened(caller.tenant_id, action.payload_pointer) or b"null")
+    fields = [
+        {"path": each.path, "label": each.label, "kind": each.kind, "display": each.display, "warnings": each.warnings}
+        for each in render_payload(payload)
+    ]
+    cast = [
+        {"voter": str(vote.voter), "verdict": vote.verdict, "class": vote.evidence_class, "at": instant(vote.at)}
+        for vote in before.votes_of(caller.tenant_id, approval_id)
+    ]
+    may_vote = "reviewer" in caller.roles and approval.state == "REQUESTED"
+    return answer(
+        _approval(approval)
+        | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
+    )
+
+
+@router.post("/approvals/{approval_id}/votes", summary="Vote, with a fresh password (class C)")
+@admits("reviewer")
+@in_tenancy
+def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    row = votes.vote(
+        tenant_id=caller.tenant_id,
+        approval_id=approval_id,
+        verdict=binding.Verdict(body.verdict),
+        voter=binding.Voter(
+            actor=str(caller.actor.id), roles=caller.roles, evidence_class=proof_class(request, body.password)
+        ),
+        seen=binding.Seen(payload_hash=body.payload_hash, rendering_digest=body.rendering_digest),
+        reason=body.reason,
+        at=timezone.now(),
+    )
+    return answer({"vote_id": str(row.id), "verdict": row.verdict, "statement_hash": row.statement_hash}, 201)
+
+
+def proof_class(request: HttpRequest, password: str | None) -> str:
+    """C for a session with the person's fresh password; nothing less counts (D7)."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    known = authenticate(request, username=caller.user.get_username(), password=password) if password else None
+    if known is None or known.pk != caller.user.pk:
+        raise binding.StepUpRequired("Enter your password to sign this decision.")
+    return "C"
+
+
+@router.get("/reviews", summary="Open cases, the most severe first")
+@admits("person", "oper")
+@in_tenancy
+def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    found = after.cases(caller.tenant_id, resolved=wanted.resolved, limit=wanted.limit)
+    return pages.listed(found, wanted.limit, _case)
+
+
+@router.get("/reviews/{case_id}", summary="One case with what may be decided")
+@admits("person", "oper")
+@in_tenancy
+def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    case = after.case(caller.tenant_id, case_id)
+    if case is None:
+        raise NotFound
+    held = cases.held_of(case)
+    allowed = [
+        {"resolution": str(each), "needs_second": resolutions.needs_second(held, each)}
+        for each in (resolutions.allowed(held) if case.state != "RESOLVED" else ())
+    ]
+    run = after.last_run(caller.tenant_id, case.action_id)
+    comments = [
+        {"author": str(each.author), "text": each.text, "at": instant(each.at)}
+        for each in after.comments_of(caller.tenant_id, case_id)
+    ]
+    return answer(
+        _case(case) | {"allowed": allowed, "findings": after.findings(run) if run else None, "comments": comments}
+    )
+
+
+@router.post("/reviews/{case_id}/claim", summary="Take a case")
+@admits("operator")
+@in_tenancy
+def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    cases.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    return answer({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
+
+
+@router.post("/reviews/{case_id}/release", summary="Give a case back")
+@admits("operator")
+@in_tenancy
+def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    cases.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    return answer({"case_id": str(case_id), "claimed_by": None})
+
+
+@router.post("/reviews/{case_id}/comments", summary="Add to a case's thread")
+@admits("operator", "reviewer", "compliance")
+@in_tenancy
+def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    row = cases.comment(tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now())
+    return answer({"comment_id": str(row.id)}, 201)
+
+
+@router.post("/reviews/{case_id}/resolve", summary="Decide a case, or propose it to a second person")
+@admits("operator")
+@in_tenancy
+def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    state = cases.resolve(
+        tenant_id=caller.tenant_id,
+        case_id=case_id,
+        resolution=Resolution(body.resolution),
+        reason=body.reason,
+        evidence=body.evidence,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    after_commit(verify_due)
+    return answer({"case_id": str(case_id), "state": state})
+
+
+@router.post("/reviews/{case_id}/resolve/confirm", summary="The second person's word on a proposed resolution")
+@admits("operator", "reviewer")
+@in_tenancy
+def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    state = cases.confirm(
+        tenant_id=caller.tenant_id, case_id=case_id, accept=body.accept, by=caller.actor, at=timezone.now()
+    )
+    return answer({"case_id": str(case_id), "state": state})
+
+
+@router.post("/evidence", summary="Store a piece of evidence about an action")
+@admits("operator", "reviewer", "compliance")
+@in_tenancy
+def add_evidence(request: HttpRequest, body: EvidenceBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    at = timezone.now()
+    if record.action(caller.tenant_id, body.action_id) is None:
+        raise NotFound
+    pointer = cases.attach(
+        tenant_id=caller.tenant_id,
+        action_id=body.action_id,
+        data=body.text.encode(),
+        media_type=body.media_type,
+        by=caller.actor,
+        at=at,
+    )
+    return answer({"pointer": str(pointer)}, 201)
+
+
+@router.post("/freezes", summary="Stop an agent, a target, a tool, a tenant or everything")
+@admits("operator", "administrator", "oper")
+@in_tenancy
+def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    row = ledger.freeze(
+        tenant_id=caller.tenant_id,
+        scope=body.scope,
+        value=body.value,
+        reason=body.reason,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"freeze_id": str(row.id), "scope": row.scope, "value": row.value}, 201)
+
+
+@router.get("/freezes", summary="The freezes in force")
+@admits("person", "oper")
+@in_tenancy
+def list_freezes(request: HttpRequest) -> HttpResponse:
+    rows = record.freezes_in_force(request.auth.tenant_id)  # type: ignore[attr-defined]
+    items = [{"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason} for row in rows]
+    return answer({"items": items, "next": None})
+
+
+@router.post("/freezes/{freeze_id}/lift", summary="Lift a freeze")
+@admits("operator", "administrator")
+@in_tenancy
+def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    ledger.lift_freeze(
+        tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
+    )
+    return answer({"freeze_id": str(freeze_id), "lifted": True})
+
+
+def _approval(approval: Any) -> dict[str, Any]:
+    return {
+        "approval_id": str(approval.id),
+        "action_id": str(approval.action_id),
+        "state": approval.state,
+        "payload_hash": approval.payload_hash,
+        "rendering_digest": approval.rendering_digest,
+        "policy": {"version": approval.policy_version, "rules": approval.policy_row, "step_up": approval.step_up},
+        "requested_at": instant(approval.requested_at),
+        "decide_by": instant(approval.decide_by),
+        "release_by": instant(approval.release_by) if approval.release_by else None,
+    }
+
+
+def _case(case: Any) -> dict[str, Any]:
+    return {
+        "case_id": str(case.id),
+        "action_id": str(case.action_id),
+        "state": case.state,
+        "reason": case.reason,
+        "discrepancy": case.discrepancy or None,
+        "side_effect_class": case.side_effect_class,
+        "claimed_by": str(case.claimed_by) if case.claimed_by else None,
+        "proposed_resolution": case.proposed_resolution or None,
+        "resolution": case.resolution or None,
+        "opened_at": instant(case.opened_at),
+    }

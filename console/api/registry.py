@@ -1,0 +1,208 @@
+"""Agents, contracts, policies and systems: what operators commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals import queries as before
+from approvals.operations import agents
+from approvals.rules import policy, registry
+from console.api.caller import admits
+from console.api.edge import NotFound, answer, in_tenancy
+from console.api.schemas import AgentBody, PolicyBody, ReasonBody, SystemBody
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules import contract as contracts
+from ledger.rules import expressions
+from ledger.rules.canonical import parse
+from ledger.rules.policies import POLICY_KINDS
+from ledger.rules.refusals import Refused
+from reviews.checks import catalogue
+
+router = Router(tags=["Registry and contracts"])
+OPERATORS = ("oper", "operator", "administrator")
+
+
+@router.post("/agents", summary="Register a version of an agent")
+@admits(*OPERATORS)
+@in_tenancy
+def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
+    caller, at = request.auth, timezone.now()  # type: ignore[attr-defined]
+    entry = registry.Entry(
+        tenant=str(caller.tenant_id),
+        agent_id=body.agent_id,
+        version=body.version,
+        tools=tuple(body.tools),
+        output_tags=tuple(body.output_tags),
+        model_tier=body.model_tier or "",
+        registered_by=body.registered_by or caller.name,
+        registered_at=at,
+    )
+    version = agents.register(tenant_id=caller.tenant_id, entry=entry, by=caller.actor, at=at)
+    return answer(_version(version), 201)
+
+
+@router.get("/agents", summary="The registered agents")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_agents(request: HttpRequest) -> HttpResponse:
+    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    return answer({"items": [_agent(agent) for agent in before.agents(tenant_id)], "next": None})
+
+
+@router.get("/agents/{agent_id}", summary="One agent with its versions and its record at the gate")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
+    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    agent = before.agent(tenant_id, agent_id)
+    if agent is None:
+        raise NotFound
+    versions = [_version(each) for each in before.agent_versions(tenant_id, agent_id)]
+    undisclosed = [
+        {"tool": call.tool, "session_id": str(call.session_id), "at": call.at}
+        for call in before.attempted_undisclosed(tenant_id, agent_id=agent_id)
+    ]
+    return answer(_agent(agent) | {"versions": versions, "attempted_undisclosed": undisclosed})
+
+
+@router.post("/agents/{agent_id}/revoke", summary="Revoke an agent, at once and for open sessions too")
+@admits(*OPERATORS)
+@in_tenancy
+def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpResponse:
+    caller = request.auth  # type: ignore[attr-defined]
+    agents.revoke(tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now())
+    return answer({"agent_id": agent_id, "revoked": True})
+
+
+@router.post(
+    "/contracts",
+    summary="Register a contract document; a used version is immutable",
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+)
+@admits(*OPERATORS)
+@in_tenancy
+def register_contract(request: HttpRequest) -> HttpResponse:
+    caller = request.auth  # type: ignore[attr-defined]
+    # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
+    contract = contracts.validate(
+        contracts.read(request.body), compile_predicate=_predicate_fault, check_verification=catalogue.faults_of
+    )
+    row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
+    return answer({"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}, 201)
+
+
+@router.get("/contracts", summary="Every version of every contract")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_contracts(request: HttpRequest) -> HttpResponse:
+    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    rows = record.contract_versions(tenant_id)
+    items = [{"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint} for row in rows]
+    return answer({"items": items, "next": None})
+
+
+@router.get("/contracts/{name}/{version}", summary="One contract document as it was registered")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    row = record.contract_version(request.auth.tenant_id, name, version)  # type: ignore[attr-defined]
+    if row is None:
+        raise NotFound
+    known = {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
+    return answer(known | {"document": contracts.read(bytes(row.document))})
+
+
+@router.post("/policies/{kind}", summary="Put a new version of a policy in force")
+@admits("oper", "administrator")
+@in_tenancy
+def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
+    caller = request.auth  # type: ignore[attr-defined]
+    if kind not in POLICY_KINDS:
+        raise NotFound
+    document = body.document | {"version": body.version}
+    if kind == "approval":
+        policy.parse(document)
+    row = ledger.set_policy(
+        tenant_id=caller.tenant_id,
+        kind=kind,
+        version=body.version,
+        document=document,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"kind": kind, "version": row.version, "digest": row.digest}, 201)
+
+
+@router.get("/policies", summary="The policies in force")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_policies(request: HttpRequest) -> HttpResponse:
+    policies = record.active_policies(request.auth.tenant_id)  # type: ignore[attr-defined]
+    return answer({kind: _policy(row) for kind, row in policies.items()})
+
+
+@router.post("/systems", summary="Register an authoritative system; its credential is a file, never sent here")
+@admits(*OPERATORS)
+@in_tenancy
+def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
+    caller = request.auth  # type: ignore[attr-defined]
+    row = ledger.register_system(
+        tenant_id=caller.tenant_id,
+        name=body.name,
+        pattern=body.pattern,
+        settings=body.settings,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"name": row.name, "pattern": row.pattern, "settings": row.settings}, 201)
+
+
+@router.get("/systems", summary="The registered systems")
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_systems(request: HttpRequest) -> HttpResponse:
+    rows = record.systems(request.auth.tenant_id)  # type: ignore[attr-defined]
+    items = [{"name": row.name, "pattern": row.pattern, "settings": row.settings} for row in rows]
+    return answer({"items": items, "next": None})
+
+
+def _predicate_fault(text: str) -> str | None:
+    try:
+        expressions.compile(text)
+    except Refused as refusal:
+        return refusal.detail
+    return None
+
+
+def _agent(agent: Any) -> dict[str, Any]:
+    counts = before.call_counts(agent.tenant_id, agent.agent_id)
+    made = counts["made"]
+    return {
+        "agent_id": agent.agent_id,
+        "version": agent.version,
+        "revoked": agent.revoked_at is not None,
+        "calls": made,
+        "acceptance_rate": counts["accepted"] / made if made else None,
+        "phantom_share": counts["phantom"] / made if made else None,
+    }
+
+
+def _version(version: Any) -> dict[str, Any]:
+    return {
+        "agent_id": version.agent_id,
+        "version": version.version,
+        "tools": version.tools,
+        "output_tags": version.output_tags,
+        "registered_by": version.registered_by,
+        "registered_at": version.registered_at,
+        "fingerprint": version.fingerprint,
+    }
+
+
+def _policy(row: Any) -> dict[str, Any]:
+    return {"version": row.version, "digest": row.digest, "document": parse(bytes(row.document))}

@@ -1,0 +1,164 @@
+"""Request bodies. Types are strict and unknown fields refused, so that nothing a client says is silently dropped."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]*$")]
+Text = Annotated[str, Field(min_length=1, max_length=8000)]
+Reason = Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+class Body(Schema):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Paged(Schema):
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: str | None = None
+
+
+class ActionsWanted(Paged):
+    state: str | None = None
+    tool: str | None = None
+    agent: str | None = None
+    session: UUID | None = None
+    run: str | None = None
+    side_effect_class: Annotated[str | None, Field(alias="class")] = None
+    discrepancy: str | None = None
+    since: Annotated[datetime | None, Field(alias="from")] = None
+    until: Annotated[datetime | None, Field(alias="to")] = None
+    target: str | None = None
+    q: Annotated[str | None, Field(max_length=200)] = None
+
+
+class ApprovalsWanted(Paged):
+    state: Literal["REQUESTED", "APPROVED", "REJECTED", "EXPIRED", "VOIDED", "CONSUMED"] = "REQUESTED"
+
+
+class CasesWanted(Paged):
+    resolved: bool = False
+
+
+class OrdersWanted(Schema):
+    tools: list[str]
+
+
+class AgentBody(Body):
+    agent_id: Name
+    version: Annotated[str, Field(min_length=1, max_length=64)]
+    tools: Annotated[list[Name], Field(max_length=1000)]
+    output_tags: Annotated[list[Name], Field(max_length=200)] = []
+    model_tier: Annotated[str, Field(max_length=64)] | None = None
+    registered_by: Annotated[str, Field(max_length=200)] | None = None
+
+
+class ReasonBody(Body):
+    reason: Reason
+
+
+class SystemBody(Body):
+    name: Name
+    pattern: Name
+    settings: dict[str, Any] = {}
+
+
+class PolicyBody(Body):
+    version: Annotated[str, Field(min_length=1, max_length=64)]
+    document: dict[str, Any]
+
+
+class SessionBody(Body):
+    agent_id: Name
+    goal: Text
+    ttl_seconds: int
+    tools: Annotated[list[str], Field(max_length=1000)] | None = None
+    output_tags: Annotated[list[str], Field(max_length=200)] = []
+    intent: Annotated[str, Field(max_length=2000)] = ""
+    max_registry_age_s: Annotated[int, Field(ge=0)] | None = None
+    workflow_run_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class GoalBody(Body):
+    goal: Text
+
+
+class CallsBody(Body):
+    calls: Annotated[list[Any], Field(min_length=1, max_length=100)]
+
+
+class ExecutorBody(Body):
+    executor_id: Name
+    public_jwk: dict[str, Any]
+    tools: Annotated[list[Name], Field(max_length=1000)]
+
+
+class ClaimBody(Body):
+    executor_id: Name
+    tools: Annotated[list[Name], Field(max_length=1000)] | None = None
+    limit: Annotated[int, Field(ge=1, le=50)] = 1
+    wait_s: Annotated[int, Field(ge=0, le=30)] = 0
+
+
+class StartBody(Body):
+    grant: Annotated[str, Field(min_length=1, max_length=8192)]
+    executor_id: Name
+    wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)]
+    payload_hash: Annotated[str, Field(max_length=64)] | None = None
+
+
+class HeartbeatBody(Body):
+    executor_id: Name
+
+
+class VoteBody(Body):
+    verdict: Literal["approve", "reject", "request_changes"]
+    payload_hash: str
+    rendering_digest: str
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
+    assertion: dict[str, Any] | None = None
+
+
+class CommentBody(Body):
+    text: Text
+
+
+class ResolveBody(Body):
+    resolution: Literal[
+        "VERIFY_AGAIN",
+        "STRONG_READ",
+        "ATTEST_PRESENT",
+        "ATTEST_ABSENT",
+        "COMPENSATE",
+        "FORWARD_RECOVER",
+        "ROLL_BACK",
+        "FAIL",
+        "ABANDON",
+    ]
+    reason: Reason
+    evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(min_length=1, max_length=50)]
+
+
+class ConfirmBody(Body):
+    accept: bool = True
+
+
+class FreezeBody(Body):
+    scope: Literal["agent", "tool", "target", "tenant", "all"]
+    value: Annotated[str, Field(max_length=512)] = ""
+    reason: Reason
+
+
+class EvidenceBody(Body):
+    action_id: Annotated[UUID, Field(strict=False)]
+    text: Annotated[str, Field(min_length=1, max_length=500_000)]
+    media_type: Annotated[str, Field(max_length=100)] = "text/plain"

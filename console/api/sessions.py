@@ -1,0 +1,135 @@
+"""Sessions and calls: the agents' side. An agent proposes; it can set no status and sees no grants."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals import queries as before
+from approvals.operations import calls, sessions
+from approvals.operations.calls import NoSuchSession, Trace
+from approvals.rules import pins
+from console.api.caller import Caller, admits
+from console.api.edge import answer, in_tenancy
+from console.api.envelope import user_status
+from console.api.schemas import CallsBody, GoalBody, SessionBody
+from ledger.rules import expressions
+from ledger.rules.contract import Contract
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+
+router = Router(tags=["Sessions"])
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
+
+
+@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal")
+@admits("agent")
+@in_tenancy
+def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    wish = sessions.Wish(
+        agent_id=body.agent_id,
+        goal=body.goal,
+        ttl_seconds=body.ttl_seconds,
+        tools=tuple(body.tools) if body.tools is not None else None,
+        output_tags=tuple(body.output_tags),
+        intent=body.intent,
+        max_registry_age_s=body.max_registry_age_s,
+        run_id=body.workflow_run_id,
+        iteration_limit=body.iteration_limit,
+    )
+    session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
+    return answer(_session(session), 201)
+
+
+@router.get("/sessions/{session_id}", summary="A session with its contract, pin and counts")
+@admits("agent", "oper", "audit", "person")
+@in_tenancy
+def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    session = _seen(request, session_id)
+    made = session.calls_accepted + session.calls_refused
+    counts = {
+        "calls_accepted": session.calls_accepted,
+        "calls_refused": session.calls_refused,
+        "acceptance_rate": session.calls_accepted / made if made else None,
+        "closed": session.closed_at is not None,
+    }
+    return answer(_session(session) | counts)
+
+
+@router.post("/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one")
+@admits("agent")
+@in_tenancy
+def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
+    session = _seen(request, session_id)
+    pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
+    compared = pins.compare(pin, goal=body.goal, at=timezone.now())
+    return answer({"match": compared.match, "reason": compared.reason or None})
+
+
+@router.post("/sessions/{session_id}/calls", summary="Propose calls; each is judged and recorded on its own")
+@admits("agent")
+@in_tenancy
+def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    answers, nudge = calls.propose(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        raw_calls=body.calls,
+        trace=trace_of(request),
+        compile_predicate=predicate_fault,
+        at=timezone.now(),
+    )
+    results = [each.document | {"user_status": user_status(caller.tenant_id, each.action_id)} for each in answers]
+    return answer({"results": results, "nudge": nudge.text})
+
+
+@router.post("/sessions/{session_id}/close", summary="Close a session")
+@admits("agent")
+@in_tenancy
+def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    sessions.close_session(
+        tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
+    )
+    return answer({"session_id": str(session_id), "closed": True})
+
+
+def trace_of(request: HttpRequest) -> Trace:
+    """The caller's W3C trace, or a new one; a header that is none is as good as no header."""
+    found = _TRACEPARENT.match(request.headers.get("traceparent", ""))
+    return Trace(found.group(1), found.group(2)) if found else Trace(secrets.token_hex(16))
+
+
+def predicate_fault(contract: Contract, text: str) -> str | None:
+    """Why a predicate that an agent adds does not compile, or None."""
+    try:
+        expressions.compile(text)
+    except Refused as refusal:
+        return refusal.detail
+    return None
+
+
+def _seen(request: HttpRequest, session_id: UUID) -> Any:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    session = before.session(caller.tenant_id, session_id)
+    if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
+        raise NoSuchSession
+    return session
+
+
+def _session(session: Any) -> dict[str, Any]:
+    return {
+        "session_id": str(session.id),
+        "agent_id": session.agent_id,
+        "workflow_run_id": session.run_id,
+        "contract": sessions.described(session),
+        "pin": {"hash": session.pin_hash, "expires_at": instant(session.pin_expires_at)},
+    }
