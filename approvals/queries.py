@@ -12,6 +12,7 @@ from approvals.models import Agent, AgentVersion, Approval, Attempt, Call, Due, 
 from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
+from ledger.rules.ids import lower_bound
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -149,3 +150,22 @@ def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
     if row is None:
         raise LookupError(f"no contract {contract_digest}")
     return contracts.stored(bytes(row.document), expected_digest=contract_digest)
+
+
+def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]:
+    """How many approvals wait for a vote, counted up to `most`, and since when the oldest does."""
+    asked = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED")[:most]
+    times = list(asked.values_list("requested_at", flat=True))
+    return len(times), min(times, default=None)
+
+
+def decided(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:
+    """Approvals that no longer wait, newest first, starting below the id `before`."""
+    found = Approval.objects.filter(tenant_id=tenant_id).exclude(state__in=["REQUESTED", "APPROVED"])
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+
+
+def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[Call]:
+    """What the gate refused lately, newest first."""
+    found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), accepted=False)
+    return list(found.order_by("-id")[:limit])

@@ -85,3 +85,15 @@ def overdue(*, at: datetime) -> int:
     """How many readings are due and unclaimed, counted up to a thousand."""
     due = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
     return due[:1000].count()
+
+
+def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]:
+    """How many cases are open, counted up to `most`, and since when the oldest is."""
+    opened = Case.objects.filter(tenant_id=tenant_id).exclude(state="RESOLVED")[:most]
+    times = list(opened.values_list("opened_at", flat=True))
+    return len(times), min(times, default=None)
+
+
+def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[Run]:
+    """The newest verification runs of all actions."""
+    return list(Run.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
