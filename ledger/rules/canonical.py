@@ -4,8 +4,9 @@ The bytes are RFC 8785 (JSON Canonicalization Scheme) in a stricter profile, bec
 
 1. Numbers are integers within ±(2^53 - 1) (I-JSON, RFC 7493 section 2.2). No floats: `1.0` and `1` would hash alike.
 2. Names are unique strings; the reader refuses a duplicate name instead of keeping the last one.
-3. Strings hold no lone surrogates, since those have no UTF-8.
-4. Depth and size are bounded, so that hostile input costs little.
+3. Strings hold no lone surrogates, since those have no UTF-8. A member of a `StrEnum` is written as its string.
+4. Depth and size are bounded, so that hostile input costs little: what people send by `MAX_BYTES`, what is written
+   and read back by `MAX_STORED_BYTES` (an escaped or annotated text is longer than what was sent).
 
 `canonical` writes, `parse` reads canonical bytes back and refuses any other spelling, and `read` takes JSON as people
 send it (any spelling, same profile). Anything outside the profile is `NotCanonical`, never repaired (R-AP-22).
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from enum import StrEnum
 from typing import Any, NoReturn
 
 import orjson
@@ -26,8 +28,11 @@ import rfc8785
 from ledger.rules.refusals import Refused
 
 MAX_BYTES = 1024 * 1024
+MAX_STORED_BYTES = 16 * MAX_BYTES
 MAX_DEPTH = 64
 _MAX_INT = 2**53 - 1
+_TOO_BIG = "An integer lies outside ±(2^53 - 1); send it as a string."
+_MAX_DIGITS = len(str(-_MAX_INT))
 
 
 class NotCanonical(Refused):
@@ -46,14 +51,16 @@ class NotJson(NotCanonical):
 
 def canonical(value: Any) -> bytes:
     """The canonical bytes of `value` (dict, list, tuple, str, int, bool, None); `NotCanonical` for anything else."""
-    if _check(value, 0):
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    return rfc8785.dumps(value)
+    plain = _check(value, 0)
+    data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if plain else rfc8785.dumps(value)
+    if len(data) > MAX_STORED_BYTES:
+        raise NotCanonical(f"The value is larger than {MAX_STORED_BYTES} bytes.")
+    return data
 
 
 def parse(data: bytes) -> Any:
     """The value whose canonical bytes are exactly `data`; any other spelling is refused."""
-    value = read(data)
+    value = _load(_text(data, MAX_STORED_BYTES))
     if canonical(value) != data:
         raise NotCanonical("The bytes are JSON, but not in canonical form.")
     return value
@@ -61,11 +68,20 @@ def parse(data: bytes) -> Any:
 
 def read(data: bytes | str) -> Any:
     """The value of a JSON text as a client sends it, within the profile (rules 1 to 4)."""
-    text = _text(data)
+    return _load(_text(data, MAX_BYTES))
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of `data` in lower-case hex (64 characters)."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _load(text: str) -> Any:
     try:
         value = json.loads(
             text,
             object_pairs_hook=_unique,
+            parse_int=_integer,
             parse_float=_no_float,
             parse_constant=_no_float,
         )
@@ -77,14 +93,9 @@ def read(data: bytes | str) -> Any:
     return value
 
 
-def digest(data: bytes) -> str:
-    """SHA-256 of `data` in lower-case hex (64 characters)."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def _text(data: bytes | str) -> str:
-    if len(data) > MAX_BYTES:
-        raise NotCanonical(f"The JSON is larger than {MAX_BYTES} bytes.")
+def _text(data: bytes | str, most: int) -> str:
+    if len(data) > most:
+        raise NotCanonical(f"The JSON is larger than {most} bytes.")
     if isinstance(data, str):
         return data
     try:
@@ -98,7 +109,7 @@ def _check(value: Any, depth: int) -> bool:
     if depth > MAX_DEPTH:
         raise NotCanonical(f"The value is nested deeper than {MAX_DEPTH} levels.")
     kind = type(value)
-    if kind is str:
+    if kind is str or isinstance(value, StrEnum):
         _check_string(value)
         return True
     if kind is int:
@@ -131,7 +142,7 @@ def _check_string(value: str) -> None:
 
 def _check_integer(value: int) -> None:
     if not -_MAX_INT <= value <= _MAX_INT:
-        raise NotCanonical("An integer lies outside ±(2^53 - 1); send it as a string.")
+        raise NotCanonical(_TOO_BIG)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,6 +150,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise NotCanonical("An object names the same member twice.")
     return value
+
+
+def _integer(text: str) -> int:
+    # Python itself refuses to read very long numbers, as if they were no JSON.
+    if len(text) > _MAX_DIGITS:
+        raise NotCanonical(_TOO_BIG)
+    return int(text)
 
 
 def _no_float(text: str) -> NoReturn:
