@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.contrib.auth.forms import AuthenticationForm
 
+from approvals.rules import binding
 from console import words
 
 LONGEST_TEXT = 4000
@@ -15,7 +17,7 @@ LONGEST_TEXT = 4000
 class Vote(forms.Form):
     """One person's answer. The digests say what was on the screen when it was given."""
 
-    verdict = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
+    verdict = forms.ChoiceField(choices=[(each.value, each.value) for each in binding.Verdict])
     payload_hash = forms.RegexField(r"^[0-9a-f]{64}$")
     rendering_digest = forms.RegexField(r"^[0-9a-f]{64}$")
     reason = forms.CharField(
@@ -31,9 +33,20 @@ class Vote(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
-            self.add_error("reason", "Say why you reject it.")
+        if cleaned.get("verdict") != binding.Verdict.APPROVE and not cleaned.get("reason"):
+            self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
+        if {"payload_hash", "rendering_digest"} & self.errors.keys():
+            raise forms.ValidationError("The page was not complete. Read it again before you vote.")
         return cleaned
+
+    def said(self) -> binding.Verdict:
+        """The verdict, as the rules know it."""
+        return binding.Verdict(self.cleaned_data["verdict"])
+
+    def seen(self) -> binding.Seen:
+        """What the voter's page held."""
+        held = self.cleaned_data
+        return binding.Seen(payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"])
 
 
 class Resolution(forms.Form):
@@ -46,9 +59,9 @@ class Resolution(forms.Form):
         error_messages={"required": "Say why."},
     )
     evidence = forms.CharField(
-        required=False,
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 2, "aria-describedby": "evidence-help"}),
+        error_messages={"required": "Name the evidence you decide on."},
     )
 
     def __init__(self, *args: Any, allowed: Iterable[str], **kwargs: Any) -> None:
@@ -56,6 +69,45 @@ class Resolution(forms.Form):
         field = self.fields["resolution"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(code, code) for code in allowed]
+
+    def pieces(self) -> list[str]:
+        """The evidence, one piece a line."""
+        return [line.strip() for line in self.cleaned_data["evidence"].splitlines() if line.strip()]
+
+
+class Confirmation(forms.Form):
+    """The second person's word on what the first proposed."""
+
+    answer = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
+
+    def accepted(self) -> bool:
+        return bool(self.cleaned_data["answer"] == "confirm")
+
+
+class Lift(forms.Form):
+    """Why a freeze may end."""
+
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it may be released again."})
+
+
+class SignIn(AuthenticationForm):
+    """Email and password."""
+
+    error_messages = {
+        **AuthenticationForm.error_messages,
+        "invalid_login": "This email and password do not belong together.",
+    }
+
+
+class Preferences(forms.Form):
+    """How a person wants the pages. What is left out stays as it is."""
+
+    theme = forms.ChoiceField(required=False, choices=[("auto", "auto"), ("light", "light"), ("dark", "dark")])
+    keys = forms.ChoiceField(required=False, choices=[("on", "on"), ("off", "off")])
+
+    def chosen(self) -> dict[str, Any]:
+        keys = self.cleaned_data["keys"]
+        return {"theme": self.cleaned_data["theme"] or None, "single_keys": keys == "on" if keys else None}
 
 
 class Remark(forms.Form):
@@ -88,7 +140,7 @@ class ActionFilter(forms.Form):
         required=False, label="Class", choices=_choices(words.SIDE_EFFECT_CLASSES.items(), "Any class")
     )
     discrepancy = forms.ChoiceField(
-        required=False, choices=_choices(((code, words.sentence(code)) for code in words.DISCREPANCIES), "Any")
+        required=False, choices=_choices(((code, label) for code, (label, _) in words.DISCREPANCIES.items()), "Any")
     )
     since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
@@ -99,7 +151,7 @@ class CaseFilter(forms.Form):
 
     discrepancy = forms.ChoiceField(
         required=False,
-        choices=_choices(((code, words.sentence(code)) for code in words.DISCREPANCIES), "Any discrepancy"),
+        choices=_choices(((code, label) for code, (label, _) in words.DISCREPANCIES.items()), "Any discrepancy"),
     )
     side_effect_class = forms.ChoiceField(
         required=False, label="Class", choices=_choices(words.SIDE_EFFECT_CLASSES.items(), "Any class")

@@ -136,3 +136,11 @@ def forget(*, before: datetime) -> None:
     """Drop answers and spent proofs that are too old to matter."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
+
+
+def set_preferences(*, user: User, theme: str | None, single_keys: bool | None) -> None:
+    """Keep how a person wants the pages; None leaves a choice as it is. It says nothing about any tenant."""
+    wanted = {"theme": theme, "single_keys": single_keys}
+    changed = {name: value for name, value in wanted.items() if value is not None}
+    if changed:
+        User.objects.filter(id=user.id).update(**changed)

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Look(NamedTuple):
-    """How a state shows itself: the family decides colour and shape, the word says which state it is."""
-
-    family: str
-    word: str
-
-
-# Only RECONCILED_SUCCESS has the look of success (R-UI-10).
-STATES: Final[dict[str, Look]] = {
-    "PROPOSED": Look("waiting", "Proposed"),
-    "VALIDATED": Look("waiting", "Validated"),
-    "EXECUTING": Look("running", "Executing"),
-    "ACCEPTED": Look("verifying", "Accepted, not verified"),
-    "PENDING": Look("verifying", "Verification pending"),
-    "COMMITTED": Look("verifying", "Committed, comparing"),
-    "PARTIALLY_COMMITTED": Look("partial", "Partly committed"),
-    "RECONCILED_SUCCESS": Look("true", "Done and verified"),
-    "RECONCILIATION_FAILED": Look("false", "Reconciliation failed"),
-    "FAILED": Look("false", "Failed"),
-    "VERIFICATION_TIMEOUT": Look("unknown", "Verification timed out"),
-    "UNKNOWN": Look("unknown", "Unknown"),
-    "COMPENSATING": Look("running", "Compensating"),
-    "COMPENSATED": Look("reversed", "Compensated"),
-    "COMPENSATION_FAILED": Look("false", "Compensation failed"),
-    "FORWARD_RECOVERY": Look("running", "Recovering forward"),
-    "ROLLED_BACK": Look("reversed", "Rolled back"),
-    "REVIEW_REQUIRED": Look("held", "Review required"),
-    "ABANDONED": Look("held", "Abandoned, unresolved"),
+STATES: Final[dict[str, str]] = {
+    "PROPOSED": "Proposed",
+    "VALIDATED": "Validated",
+    "EXECUTING": "Executing",
+    "ACCEPTED": "Accepted, not finished",
+    "PENDING": "Verification pending",
+    "COMMITTED": "Committed, comparing",
+    "PARTIALLY_COMMITTED": "Partly committed",
+    "RECONCILED_SUCCESS": "Done and confirmed",
+    "RECONCILIATION_FAILED": "Reconciliation failed",
+    "FAILED": "Failed",
+    "VERIFICATION_TIMEOUT": "Verification timed out",
+    "UNKNOWN": "Unknown",
+    "COMPENSATING": "Compensating",
+    "COMPENSATED": "Compensated",
+    "COMPENSATION_FAILED": "Compensation failed",
+    "FORWARD_RECOVERY": "Recovering forward",
+    "ROLLED_BACK": "Rolled back",
+    "REVIEW_REQUIRED": "Review required",
+    "ABANDONED": "Abandoned, unresolved",
 }
-CONTRADICTED: Final = Look("unknown", "Contradicted")
-FAMILIES: Final = ("waiting", "running", "verifying", "true", "partial", "false", "unknown", "reversed", "held")
+CONTRADICTED: Final = "Contradicted"
 
 SIDE_EFFECT_CLASSES: Final[dict[str, str]] = {
     "READ_ONLY": "Read only",
@@ -46,27 +36,27 @@ SIDE_EFFECT_CLASSES: Final[dict[str, str]] = {
     "CRITICAL_MUTATION": "Critical mutation",
 }
 WEIGHTY: Final = frozenset({"HIGH_RISK_EXTERNAL", "CRITICAL_MUTATION", "IRREVERSIBLE"})
-
 REVERSIBILITY: Final[dict[str, str]] = {
     "REVERSIBLE": "Reversible",
     "COMPENSABLE": "Can be compensated",
     "IRREVERSIBLE": "Irreversible",
 }
 
-DISCREPANCIES: Final = (
-    "WRONG_TARGET_MODIFIED",
-    "DUPLICATE_SIDE_EFFECT",
-    "TARGET_MISSING",
-    "PARTIAL_APPLICATION",
-    "STALE_STATE",
-    "COMPENSATION_REQUIRED",
-    "VALUE_MISMATCH",
-    "NO_OP_FAILURE",
-    "NO_OP_SUCCESS",
-    "PROPAGATION_DELAY",
-    "UNVERIFIABLE_STATE",
-    "UNKNOWN_STATE",
-)
+# Label and definition, in the order in which the classes are tried.
+DISCREPANCIES: Final[dict[str, tuple[str, str]]] = {
+    "WRONG_TARGET_MODIFIED": ("Wrong target modified", "The effect landed on something else than was authorised."),
+    "DUPLICATE_SIDE_EFFECT": ("Duplicate side effect", "One operation left more than one effect."),
+    "TARGET_MISSING": ("Target missing", "What the action was about is not there."),
+    "PARTIAL_APPLICATION": ("Partial application", "Some of the wanted effects happened and others did not."),
+    "STALE_STATE": ("Stale state", "The target had moved on between planning and execution."),
+    "COMPENSATION_REQUIRED": ("Compensation required", "Something that was committed must be reversed."),
+    "VALUE_MISMATCH": ("Value mismatch", "The target changed, but not to the values that were asked for."),
+    "NO_OP_FAILURE": ("No-op failure", "A change was asked for and claimed, and nothing changed."),
+    "NO_OP_SUCCESS": ("No-op success", "The target already was as wanted before the action ran."),
+    "PROPAGATION_DELAY": ("Propagation delay", "The authority has committed; systems fed by it lag behind."),
+    "UNVERIFIABLE_STATE": ("Unverifiable state", "There is no trustworthy way to look."),
+    "UNKNOWN_STATE": ("Unknown state", "It cannot be told whether the action took effect."),
+}
 
 RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "VERIFY_AGAIN": ("Verify again", "Read the system of record once more and compare again."),
@@ -86,23 +76,109 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
 }
 
-OUTCOMES: Final[dict[str, tuple[str, str]]] = {
-    "true": ("tick", "Holds"),
-    "false": ("cross", "Does not hold"),
-    "undecidable": ("question", "Cannot be decided"),
+HOLDS: Final[dict[str, tuple[str, str]]] = {
+    "TRUE": ("tick", "Holds"),
+    "FALSE": ("cross", "Does not hold"),
+    "UNDECIDABLE": ("question", "Cannot be decided"),
+    "NOT_APPLICABLE": ("minus", "Does not apply"),
+}
+
+WARNINGS: Final[dict[str, str]] = {
+    "CONTROL": "Contains control characters.",
+    "HIDDEN": "Contains invisible characters.",
+    "BIDI": "Contains marks that change the order of the text.",
+    "RIGHT_TO_LEFT": "Contains right-to-left letters.",
+    "LOOKALIKE": "Contains letters that look like other letters.",
+    "SPACE": "Contains an unusual, leading or trailing space.",
+    "NOT_NFC": "Is not in the usual Unicode form (NFC).",
+    "LONG": "Is long and shown folded.",
+}
+
+# An approval's state on the screen: an icon and a word, never a state's colour.
+APPROVALS: Final[dict[str, tuple[str, str]]] = {
+    "REQUESTED": ("clock", "Waits for a vote"),
+    "APPROVED": ("tick", "Approved, not started"),
+    "CONSUMED": ("tick", "Approved and started"),
+    "REJECTED": ("cross", "Rejected"),
+    "EXPIRED": ("clock", "Expired"),
+    "VOIDED": ("stop", "Set aside"),
+}
+VERDICTS: Final[dict[str, tuple[str, str]]] = {
+    "approve": ("tick", "approved"),
+    "reject": ("cross", "rejected"),
+    "request_changes": ("refresh", "asked for changes"),
+}
+SIGNATURES: Final[dict[str, str]] = {
+    "A": "passkey",
+    "B": "session and one-time code",
+    "C": "session and password",
+}
+ASKED_BECAUSE: Final[dict[str, str]] = {
+    "CRITICAL_MUTATION": "its class is a critical mutation",
+    "IRREVERSIBLE": "it cannot be undone",
+    "CONTRACT": "its contract asks for it",
+    "UNVERIFIABLE": "nothing can be read back",
+}
+
+EVENTS: Final[dict[str, str]] = {
+    "proposed": "Proposed",
+    "validated": "Accepted by the gate",
+    "validation_failed": "Refused by the gate",
+    "approval_granted": "Approved",
+    "rejected": "Rejected",
+    "changes_requested": "Changes asked for",
+    "approval_expired": "Approval ran out",
+    "approval_revalidated": "Approval asked for again",
+    "grant_minted": "Claimed by an executor",
+    "execution_started": "Execution started",
+    "payload_mismatch": "Another payload was presented",
+    "observed": "The tool answered",
+    "lease_ended": "The executor went silent",
+    "cancelled": "Cancelled",
+    "case_opened": "Case opened",
+    "incident_opened": "Incident opened",
+    "verification_reopened": "To be read again",
+    "attested_present": "A person attests that it happened",
+    "attested_absent": "A person attests that it did not happen",
+    "failed_by_review": "Settled as failed",
+    "abandoned": "Abandoned",
+    "held": "Held for a person",
+    "accepted": "Accepted by the target",
+    "verification_started": "Being read back",
+    "verification_waiting": "Read back, not settled yet",
+    "verification_timed_out": "Not settled in time",
+    "verified": "Read back",
+    "reconciled": "Reconciled",
+    "partially_reconciled": "Reconciled in part",
+    "reconciliation_failed": "Not as intended",
+    "failed": "Failed",
+    "outcome_unknown": "Outcome unknown",
+    "retry_allowed": "May be tried again",
+    "rolled_back": "Rolled back",
+    "contradicted": "Contradicted by a later reading",
+}
+EVIDENCE: Final[dict[str, str]] = {
+    "payload": "Payload",
+    "observation": "Observation",
+    "raw_output": "Raw output",
+    "readback": "Readback",
+    "resolution": "Resolution",
+    "statement": "Statement",
+    "goal": "Goal",
 }
 
 
-def look(state: str, *, contradicted: bool = False) -> Look:
-    """The look of a state. Late truth that contradicts a settled state takes its look away."""
-    if contradicted:
-        return CONTRADICTED
-    return STATES.get(state, Look("unknown", sentence(state)))
+def state(code: str, *, contradicted: bool = False) -> str:
+    return CONTRADICTED if contradicted else STATES.get(code, sentence(code))
 
 
 def sentence(code: str) -> str:
     """A code without words of its own: VALUE_MISMATCH becomes 'Value mismatch'."""
     return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
+
+
+def discrepancy(code: str) -> str:
+    return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence(code)
 
 
 def side_effect_class(code: str) -> str:
@@ -111,3 +187,9 @@ def side_effect_class(code: str) -> str:
 
 def reversibility(code: str) -> str:
     return REVERSIBILITY.get(code, sentence(code))
+
+
+def asked_because(row: str) -> str:
+    """Why people were asked, from the rules that the approval names."""
+    named = [ASKED_BECAUSE.get(code, sentence(code).lower()) for code in row.split(", ") if code]
+    return " and ".join(named) or "the policy asks for it"

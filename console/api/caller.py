@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -91,6 +92,12 @@ def _csrf_holds(request: HttpRequest) -> bool:
     return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
 
 
+def with_types_of(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper with the view's own types: they are text, and mean something only in the view's module."""
+    wrapper.__signature__ = inspect.signature(view, eval_str=True)  # type: ignore[attr-defined]
+    return wrapper
+
+
 def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people."""
 
@@ -102,6 +109,6 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 raise NotAllowed
             return view(request, *args, **kwargs)
 
-        return checked
+        return with_types_of(view, checked)
 
     return around

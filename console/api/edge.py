@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 from ninja.parser import Parser
 
 from console import operations, queries
-from console.api.caller import Caller
+from console.api.caller import Caller, with_types_of
 from ledger.rules.canonical import digest, read
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -73,7 +73,7 @@ def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
                 return view(request, *args, **kwargs)
             return _once(request, caller, digest(key.encode()), lambda: view(request, *args, **kwargs))
 
-    return run
+    return with_types_of(view, run)
 
 
 def _once(request: Any, caller: Caller, key_hash: str, write: Callable[[], HttpResponse]) -> HttpResponse:

@@ -74,6 +74,9 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    # A body that our parser refused reaches us wrapped; what the parser said is the better answer.
+    if isinstance(error.__context__, Refused):
+        return refused(request, error.__context__)
     return problem(error.status_code, f"HTTP_{error.status_code}", str(error))
 
 

@@ -90,7 +90,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = contracts.validate(
-        contracts.read(request.body), compile_predicate=_predicate_fault, check_verification=catalogue.faults_of
+        contracts.read(request.body), compile_predicate=_predicate_fault, check_verification=_verification_faults
     )
     row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
     return answer({"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}, 201)
@@ -169,6 +169,10 @@ def list_systems(request: HttpRequest) -> HttpResponse:
     rows = record.systems(request.auth.tenant_id)  # type: ignore[attr-defined]
     items = [{"name": row.name, "pattern": row.pattern, "settings": row.settings} for row in rows]
     return answer({"items": items, "next": None})
+
+
+def _verification_faults(verification: dict[str, Any]) -> list[str]:
+    return catalogue.check_for(verification["pattern"]).validate(verification)
 
 
 def _predicate_fault(text: str) -> str | None:

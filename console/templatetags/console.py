@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -11,9 +13,14 @@ from django.templatetags.static import static
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from console import payload, words
+from approvals.rules import rendering
+from console import words
+from ledger.rules.lifecycle import State
+from reviews.rules import report
 
 register = template.Library()
+
+_MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 
 
 @register.simple_tag
@@ -25,13 +32,6 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 def state_badge(state: str, contradicted: bool = False, size: str = "") -> SafeString:
     return _badge(str(state), bool(contradicted), size)
-
-
-@register.simple_tag
-@lru_cache(maxsize=32)
-def family_badge(family: str, word: str) -> SafeString:
-    mark = icon(f"state-{family}")
-    return format_html('<span class="badge" data-family="{}">{}{}</span>', family, mark, word)
 
 
 @register.simple_tag(takes_context=True)
@@ -79,17 +79,19 @@ def short_hash(digest: str | None, label: str = "hash") -> SafeString:
     )
 
 
-@register.simple_tag
-def visible(cut: tuple[payload.Piece, ...]) -> SafeString:
-    """Pieces of a value, the deceptive ones marked and named."""
-    arrow = '<span class="break" title="Line break">\u21b5</span>'
-    return mark_safe("".join(_piece(piece, breaks=arrow) for piece in cut))
+@register.filter
+def marked(shown: str) -> SafeString:
+    """Text as `rendering` shows it, each mark of a misleading character set apart and named."""
+    return mark_safe(_MARK.sub(_glyph, escape(shown)))
 
 
 @register.filter
-def plainly(text: str) -> SafeString:
-    """Any text from outside, hidden characters made visible."""
-    return mark_safe("".join(_piece(piece) for piece in payload.pieces(str(text))))
+def plainly(text: Any) -> SafeString:
+    """Any text from outside, misleading characters marked; line breaks and indentation stay what they are."""
+    lines = str(text).split("\n")
+    if all(line.isascii() and line.isprintable() for line in lines):
+        return escape(text)
+    return marked("\n".join(_visible_line(line) for line in lines))
 
 
 @register.filter
@@ -113,14 +115,19 @@ def as_sentence(code: str) -> str:
 
 
 @register.filter
-def family(state: str) -> str:
-    return words.look(state).family
+def discrepancy(code: str) -> str:
+    return words.discrepancy(code)
+
+
+@register.filter
+def warning(code: str) -> str:
+    return words.WARNINGS.get(code, words.sentence(code))
 
 
 @register.simple_tag
-def outcome(code: str) -> SafeString:
-    shape, word = words.OUTCOMES.get(code.lower(), words.OUTCOMES["undecidable"])
-    return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', code.lower(), icon(shape), word)
+def outcome(holds: str) -> SafeString:
+    shape, word = words.HOLDS.get(holds, words.HOLDS["UNDECIDABLE"])
+    return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', holds.lower(), icon(shape), word)
 
 
 @register.simple_tag
@@ -164,25 +171,26 @@ def short(digest: str) -> str:
 
 @lru_cache(maxsize=128)
 def _badge(state: str, contradicted: bool, size: str) -> SafeString:
-    look = words.look(state, contradicted=contradicted)
+    family = report.family(State(state), contradicted=contradicted)
     return format_html(
         '<span class="badge {}" data-family="{}" title="{}">{}{}</span>',
         size,
-        look.family,
+        family,
         state,
-        icon(f"state-{look.family}"),
-        look.word,
+        icon(f"state-{family}"),
+        words.state(state, contradicted=contradicted),
     )
 
 
-def _piece(piece: payload.Piece, *, breaks: str = "") -> str:
-    if piece.kind == "plain":
-        return str(escape(piece.text))
-    if piece.kind == "break":
-        return breaks + "\n"
-    if piece.kind == "alike":
-        return format_html('<mark class="alike" title="{}">{}</mark>', piece.meaning, piece.text)
-    return format_html('<span class="glyph" title="{}">{}</span>', piece.meaning, piece.text)
+def _visible_line(line: str) -> str:
+    core = line.strip(" ")
+    before, _, after = line.partition(core) if core else (line, "", "")
+    return before + rendering.visible(core)[0] + after
+
+
+def _glyph(match: re.Match[str]) -> str:
+    name = unicodedata.name(chr(int(match[1], 16)), "unnamed character").capitalize()
+    return f'<span class="glyph" title="{escape(name)}">U+{match[1]}</span>'
 
 
 def _ring(left: float) -> str:

@@ -1,0 +1,62 @@
+"""Callers of the HTTP API: keys of each kind and people of each role, in the test's own transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.test import Client
+
+from console import operations as directory
+from ledger import operations as ledger
+
+
+@dataclass
+class Api:
+    """One caller of the API."""
+
+    client: Client
+    headers: dict[str, str]
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.client.get(f"/api/v1{path}", headers=self.headers | headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.client.post(
+            f"/api/v1{path}", body if body is not None else {}, "application/json", headers=self.headers | headers
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def key_for(tenant: UUID, kind: str) -> Api:
+    secret = directory.create_key(tenant_id=tenant, kind=kind, name=f"{kind} key", by=ledger.SYSTEM, at=_now())
+    return Api(Client(), {"Authorization": f"Bearer {secret}"})
+
+
+def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
+    username = name or f"{'-'.join(roles) or 'stranger'}@{tenant.hex[:8]}"
+    place = directory.add_member(
+        tenant_id=tenant,
+        username=username,
+        password="correct horse battery",
+        name=username.split("@")[0].title(),
+        roles=frozenset(roles),
+        by=ledger.SYSTEM,
+        at=_now(),
+    )
+    client = Client()
+    client.force_login(place.user, backend="django.contrib.auth.backends.ModelBackend")
+    return Api(client, {})
+
+
+def found(slug: str) -> UUID:
+    """A tenant with its first event and default policies."""
+    at = _now()
+    return ledger.found_tenant(
+        tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
+    ).id

@@ -1,0 +1,121 @@
+"""Sessions and calls over HTTP: what the gate lets through, and what it writes down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.callers import Api
+
+CONTRACTS = Path(__file__).parents[2] / "client" / "example" / "contracts"
+GOAL = "Refund order EX-7F3A21 in full."
+REFUND = {"order_id": "EX-7F3A21", "amount": 1250, "currency": "EUR", "reason": "damaged"}
+
+
+@pytest.fixture
+def registered(operator_key: Api) -> None:
+    document = json.loads((CONTRACTS / "issue_refund.json").read_text())
+    assert operator_key.post("/systems", {"name": "shop", "pattern": "databases"}).status_code == 201
+    assert operator_key.post("/contracts", document).status_code == 201, operator_key.post("/contracts", document).json()
+    body = {"agent_id": "support", "version": "1", "tools": ["issue_refund"]}
+    assert operator_key.post("/agents", body).status_code == 201
+
+
+@pytest.fixture
+def session(registered: None, agent: Api) -> dict:
+    return agent.post("/sessions", {"agent_id": "support", "goal": GOAL, "ttl_seconds": 600}).json()
+
+
+def call(session: dict, **changes) -> dict:
+    return {
+        "call_id": uuid4().hex,
+        "tool": "issue_refund",
+        "arguments": REFUND,
+        "pin_hash": session["pin"]["hash"],
+    } | changes
+
+
+def propose(agent: Api, session: dict, *calls: dict) -> dict:
+    answer = agent.post(f"/sessions/{session['session_id']}/calls", {"calls": list(calls)})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+@pytest.mark.req("R-CR-09", "R-PA-01")
+def test_the_handshake_gives_the_contract_and_the_pin(session: dict):
+    assert session["contract"]["sub_tools_disclosed"] == ["issue_refund"]
+    assert session["contract"]["tools"][0]["arguments_schema"]["required"]
+    assert len(session["pin"]["hash"]) == 64
+
+
+@pytest.mark.req("R-AP-02", "R-TG-04")
+def test_an_irreversible_call_is_validated_and_waits_for_people(agent: Api, session: dict):
+    result = propose(agent, session, call(session))["results"][0]
+    assert (result["accepted"], result["state"]) == (True, "VALIDATED"), result
+    assert result["approval"]["required"] is True
+    assert result["user_status"]["code"] == "NOT_EXECUTED"
+
+
+@pytest.mark.req("R-MC-06", "R-MC-01")
+def test_a_bad_call_leaves_its_neighbours_alone(agent: Api, session: dict):
+    results = propose(agent, session, call(session), call(session, tool="issue_refnd"), call(session))["results"]
+    assert [each["accepted"] for each in results] == [True, False, True]
+    assert results[1]["result"]["error"]["code"] == "PHANTOM_TOOL"
+    assert results[1]["suggestion"] == "issue_refund"
+
+
+@pytest.mark.req("R-EX-03")
+def test_the_same_call_again_gets_the_first_answer(agent: Api, session: dict):
+    once = call(session)
+    first = propose(agent, session, once)["results"][0]
+    second = propose(agent, session, once)["results"][0]
+    assert first["action_id"] == second["action_id"]
+
+
+@pytest.mark.req("R-EX-04")
+def test_the_same_call_id_with_another_body_is_a_conflict(agent: Api, session: dict):
+    once = call(session)
+    propose(agent, session, once)
+    again = propose(agent, session, once | {"arguments": REFUND | {"amount": 1}})["results"][0]
+    assert again["accepted"] is False
+    assert again["result"]["error"]["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+@pytest.mark.req("R-TC-04", "R-MC-02")
+def test_an_invented_value_fails_on_record(agent: Api, session: dict):
+    result = propose(agent, session, call(session, arguments=REFUND | {"currency": "XXX"}))["results"][0]
+    assert result["state"] == "FAILED"
+    history = agent.get(f"/actions/{result['action_id']}/history").json()["items"]
+    assert [each["state"] for each in history] == ["PROPOSED", "FAILED"]
+
+
+@pytest.mark.req("R-CR-02")
+def test_an_agent_key_may_not_register(agent: Api):
+    answer = agent.post("/agents", {"agent_id": "x", "version": "1", "tools": []})
+    assert answer.status_code == 403
+    assert answer.json()["code"] == "FORBIDDEN"
+
+
+@pytest.mark.req("R-CR-14")
+def test_revocation_stops_an_open_session(agent: Api, operator_key: Api, session: dict):
+    operator_key.post("/agents/support/revoke", {"reason": "retired"})
+    result = propose(agent, session, call(session))["results"][0]
+    assert result["result"]["error"]["code"] == "AGENT_NOT_REGISTERED"
+
+
+def test_a_body_that_is_no_json_is_400_and_a_fraction_is_422(agent: Api, session: dict):
+    path = f"/api/v1/sessions/{session['session_id']}/calls"
+    for body, status, code in ((b"{", 400, "NOT_JSON"), (b'{"calls": [1.5]}', 422, "NOT_CANONICAL")):
+        answer = agent.client.post(path, body, "application/json", headers=agent.headers)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_nobody_without_a_key_gets_in(db: None):
+    from django.test import Client
+
+    answer = Client().get("/api/v1/actions")
+    assert answer.status_code == 401
+    assert answer.json()["code"] == "UNAUTHENTICATED"
