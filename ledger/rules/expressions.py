@@ -158,6 +158,12 @@ def check_value(text: str, variables: tuple[str, ...]) -> None:
         raise BadExpression(f"`{text}` yields {kind.name()}, which cannot be a parameter.")
 
 
+def fields_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[str, ...]:
+    """The fields of one variable that a predicate asks about, by name and sorted."""
+    tree = _tree(_compiled(text, tuple(sorted(variables))).program)
+    return tuple(sorted({path[1] for path in expression_tree.paths(tree) if path[0] == variable and path[1:]}))
+
+
 class _Unfit(ValueError):
     """A value that the evaluator cannot carry exactly."""
 

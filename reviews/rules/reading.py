@@ -49,7 +49,11 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One answer of one authoritative source."""
+    """One answer of one authoritative source.
+
+    `context` holds what was found beside the effects (an audit trail, a consumer's result); expressions
+    see it at the top of `sa`.
+    """
 
     source: str
     consistency: Consistency
@@ -58,6 +62,7 @@ class Reading:
     pointer: str
     effects: tuple[Effect, ...]
     target: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
     indicators: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
 
@@ -88,7 +93,8 @@ def shown(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
     effects = {effect.name: _shown_effect(effect) for effect in reading.effects}
     first = effects.get(required[0] if required else "", {})
     target = {} if reading.target is None else {"target": dict(reading.target)}
-    return {**first, **target, "effects": effects}
+    # What the check itself says comes last: no field of the source can pose as it.
+    return {**first, **reading.context, **target, "effects": effects}
 
 
 def _shown_effect(effect: Effect) -> dict[str, Any]:

@@ -1,0 +1,34 @@
+"""The catalogue of checks: which one reads which pattern back."""
+
+from __future__ import annotations
+
+from ledger.rules.refusals import Refused
+from reviews.checks.databases import Databases
+from reviews.checks.filesystems import Filesystems
+from reviews.checks.interface import Check
+from reviews.checks.queues import Queues
+
+_CHECKS: dict[str, Check] = {
+    "databases": Databases(),
+    "filesystems": Filesystems(),
+    "queues_events": Queues(),
+}
+_SHORT = {"queues": "queues_events"}
+
+PATTERNS: tuple[str, ...] = tuple(_CHECKS)
+"""The patterns that this installation can read back."""
+
+
+class NoCheck(Refused):
+    """This installation cannot read that pattern back."""
+
+    code = "NO_CHECK"
+    status = 422
+
+
+def check_for(pattern: str) -> Check:
+    """The check of a pattern, by its name or its short name; `NoCheck` when there is none."""
+    found = _CHECKS.get(_SHORT.get(pattern, pattern))
+    if found is None:
+        raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(PATTERNS)}).")
+    return found

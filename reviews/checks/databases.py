@@ -1,0 +1,372 @@
+"""Databases: read the row back from the primary of a PostgreSQL (R-CP-01).
+
+    effects.<name>   table, where {column: expression}, fields [column], and optionally
+                     present_if (expression over row, sr, si, so, scope, pre), expect "absent",
+                     equals {column: expression}, tenant_column, target_column, version_column
+    target           table, where, fields, version_column, tenant_column
+    audit            table, where, actor_column
+
+1. Everything is read in one read-only snapshot: effects, target and audit trail belong together.
+2. Only the primary is trusted. A server in recovery answers as REPLICA with `freshness_not_guaranteed`.
+   Freshness is the log position at the snapshot and the writing transactions of the rows.
+3. Names become identifiers, values are bound: nothing of an action becomes SQL. A system may list the
+   tables that may be read; others are refused.
+4. A reading ends: statements, locks, the connection and the number of rows are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
+
+from ledger.rules import expressions
+from ledger.rules.expressions import BadExpression, Truth
+from reviews.checks import lookups
+from reviews.checks.interface import (
+    LOOKUP_VARIABLES,
+    CheckFailed,
+    Consistency,
+    Effect,
+    Reading,
+    SystemAccess,
+)
+from reviews.rules.reading import NOT_FRESH
+
+MAX_ROWS = 100
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+_COMMON = frozenset({"table", "where", "fields"})
+_EFFECT = _COMMON | {"present_if", "expect", "equals", "tenant_column", "target_column", "version_column"}
+_TARGET = _COMMON | {"version_column", "tenant_column"}
+_AUDIT = frozenset({"table", "where", "actor_column"})
+_ROW_VARIABLES = (*LOOKUP_VARIABLES, "row")
+_ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
+_XMIN = "xmin "  # no column can be named so, hence no declared field can hide it
+
+Row = dict[str, Any]
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+class Databases:
+    """The check of pattern `databases`."""
+
+    pattern = "databases"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """Every declared column, of no particular type: the table knows the types, the contract does not."""
+        parts = {name: _columns(part) for name, part in lookup.get("effects", {}).items()}
+        first = next(iter(parts.values()), {})
+        extra: dict[str, Any] = {}
+        if "target" in lookup:
+            target = {**_columns(lookup["target"]), "exists": {}, "count": {}, "version": {}}
+            extra["target"] = {"type": "object", "properties": target}
+        if "audit" in lookup:
+            extra["audit"] = {"type": "object", "properties": {"exists": {}, "count": {}, "actors": {}}}
+        return lookups.schema({**first, **extra}, parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects", "target", "audit"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part, _EFFECT)
+        if "target" in lookup:
+            faults += _part_faults("lookup/target", lookup["target"], _TARGET)
+        if "audit" in lookup:
+            faults += _part_faults("lookup/audit", lookup["audit"], _AUDIT)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """The rows as the primary has them now."""
+        lookup = verification.get("lookup", {})
+        _check_tables(system, lookup)
+        try:
+            with _connected(system, timeout_s) as connection, connection.transaction():
+                return _taken(connection, system, lookup, bindings, at=at)
+        except errors.LockNotAvailable as problem:
+            raise _failed(problem, "lock_timeout") from None
+        except psycopg.Error as problem:
+            raise _failed(problem) from None
+
+
+# At registration
+
+
+def _columns(part: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(part.get("fields", ()))
+    names += [part["version_column"]] if "version_column" in part else []
+    return {name: {} for name in names}
+
+
+def _part_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, known)
+    if not isinstance(part, dict):
+        return
+    yield from _table_faults(where, part.get("table"))
+    yield from lookups.map_faults(f"{where}/where", part.get("where"))
+    yield from _name_faults(f"{where}/where", part.get("where"))
+    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
+    yield from _name_faults(f"{where}/fields", part.get("fields", []))
+    columns = [part[name] for name in part if name.endswith("_column")]
+    yield from _name_faults(where, columns)
+    if "equals" in part:
+        yield from lookups.map_faults(f"{where}/equals", part["equals"])
+        yield from _name_faults(f"{where}/equals", part["equals"])
+    if part.get("expect", "present") not in {"present", "absent"}:
+        yield f"{where}/expect is either present or absent."
+    if "present_if" in part:
+        yield from _condition_faults(f"{where}/present_if", part["present_if"])
+
+
+def _table_faults(where: str, table: Any) -> Iterator[str]:
+    parts = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
+        yield f"{where}/table must be a table's name, with or without its schema."
+
+
+def _name_faults(where: str, names: Any) -> Iterator[str]:
+    for name in names if isinstance(names, list | dict) else []:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"{where}: {name!r} is not a column's name."
+
+
+def _condition_faults(where: str, text: Any) -> Iterator[str]:
+    try:
+        expressions.compile(str(text), dict.fromkeys(_ROW_VARIABLES))
+    except BadExpression as problem:
+        yield f"{where}: {problem.detail}"
+
+
+# One reading
+
+
+def _check_tables(system: SystemAccess, lookup: Mapping[str, Any]) -> None:
+    asked = [part["table"] for part in _parts(lookup)]
+    allowed = system.settings.get("tables", asked)
+    for table in asked:
+        if table not in allowed:
+            raise CheckFailed(f"{table} is not among the tables that may be read.", retryable=False)
+
+
+def _parts(lookup: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from lookup.get("effects", {}).values()
+    yield from (lookup[name] for name in ("target", "audit") if name in lookup)
+
+
+def _connected(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
+    given = {**system.settings, **system.credential}
+    address = {name: value for name, value in given.items() if name in _ADDRESS}
+    milliseconds = max(1, int(timeout_s * 1000))
+    limits = (
+        "-c default_transaction_read_only=on"
+        f" -c statement_timeout={milliseconds} -c lock_timeout={max(1, milliseconds // 2)}"
+        f" -c idle_in_transaction_session_timeout={milliseconds}"
+    )
+    try:
+        text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
+        connection = psycopg.connect(
+            text, autocommit=True, row_factory=dict_row, connect_timeout=max(2, int(timeout_s))
+        )
+    except psycopg.Error as problem:
+        # Whatever keeps us out, also a refused password, may be mended while the action waits.
+        raise CheckFailed(_sentence(problem), retryable=True) from None
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    set_json_loads(partial(json.loads, parse_float=str), connection)
+    return connection
+
+
+def _taken(
+    connection: psycopg.Connection[Row],
+    system: SystemAccess,
+    lookup: Mapping[str, Any],
+    bindings: Bindings,
+    *,
+    at: datetime,
+) -> Reading:
+    standing = _standing(connection)
+    found = {name: _rows(connection, part, bindings) for name, part in lookup.get("effects", {}).items()}
+    effects = tuple(_effect(name, lookup["effects"][name], rows, bindings) for name, rows in found.items())
+    indicators = set(_indicators(lookup, effects, found, bindings))
+    target, context = None, {}
+    if "target" in lookup:
+        rows = _rows(connection, lookup["target"], bindings)
+        target = _target(lookup["target"], rows)
+        indicators |= set(_target_indicators(lookup["target"], rows, bindings))
+        found["target"] = rows
+    if "audit" in lookup:
+        context["audit"] = _audit(lookup["audit"], _rows(connection, lookup["audit"], bindings))
+    if standing["in_recovery"]:
+        indicators.add(NOT_FRESH)
+    return Reading(
+        source=system.name,
+        consistency=Consistency.REPLICA if standing["in_recovery"] else Consistency.PRIMARY,
+        freshness=_freshness(standing, found),
+        observed_at=at,
+        pointer="; ".join(_described(part) for part in _parts(lookup)),
+        effects=effects,
+        target=target,
+        context=context,
+        indicators=tuple(sorted(indicators)),
+        raw={name: [_shown(row) for row in rows] for name, rows in found.items()},
+    )
+
+
+def _standing(connection: psycopg.Connection[Row]) -> Row:
+    """Whether this is the primary, and where its log stands; the first statement takes the snapshot."""
+    row = connection.execute(
+        "SELECT pg_is_in_recovery() AS in_recovery, CASE WHEN pg_is_in_recovery()"
+        " THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text AS position"
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings: Bindings) -> list[Row]:
+    """The rows that a part of the lookup is about, at most `MAX_ROWS`, the oldest place first."""
+    where = {column: lookups.filled(text, bindings) for column, text in part["where"].items()}
+    columns = [sql.SQL("xmin::text AS {}").format(sql.Identifier(_XMIN))]
+    query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY ctid LIMIT {}").format(
+        sql.SQL(", ").join([*columns, *map(sql.Identifier, _wanted(part))]),
+        sql.Identifier(*part["table"].split(".")),
+        sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(column), sql.Placeholder()) for column in where),
+        sql.Literal(MAX_ROWS),
+    )
+    return connection.execute(query, list(where.values())).fetchall()
+
+
+def _wanted(part: Mapping[str, Any]) -> list[str]:
+    """The columns to fetch: those to show or compare, and those that `present_if` asks about."""
+    named = [part[name] for name in part if name.endswith("_column")]
+    asked = expressions.fields_of(part["present_if"], "row", _ROW_VARIABLES) if "present_if" in part else ()
+    return list(dict.fromkeys([*part.get("fields", ()), *part.get("equals", ()), *named, *asked]))
+
+
+def _shown(row: Row) -> Row:
+    return {name: lookups.carried(value) for name, value in row.items() if name != _XMIN}
+
+
+def _effect(name: str, part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> Effect:
+    if part.get("expect") == "absent":
+        return Effect(name=name, present=not rows, count=0 if rows else 1)
+    wanted, untold = _those_wanted(part, rows, bindings)
+    if untold and not wanted:
+        return Effect(name=name, present=None)
+    fields = {one: lookups.carried(wanted[0][one]) for one in _columns(part)} if wanted else {}
+    return Effect(
+        name=name,
+        present=bool(wanted),
+        count=len(wanted),
+        fields=fields,
+        scope=_scope(part, wanted),
+    )
+
+
+def _those_wanted(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> tuple[list[Row], bool]:
+    """The rows that are the wanted effect, and whether that could not be told of some."""
+    if "present_if" not in part:
+        return rows, False
+    condition = expressions.compile(part["present_if"], dict.fromkeys(_ROW_VARIABLES))
+    given = {name: bindings.get(name, {}) for name in LOOKUP_VARIABLES}
+    truths = [expressions.evaluate(condition, {**given, "row": _shown(row)}).truth for row in rows]
+    wanted = [row for row, truth in zip(rows, truths, strict=True) if truth is Truth.TRUE]
+    return wanted, Truth.UNDECIDABLE in truths
+
+
+def _scope(part: Mapping[str, Any], rows: list[Row]) -> dict[str, tuple[Any, ...]]:
+    kinds = {kind: part[f"{kind}_column"] for kind in ("tenant", "target") if f"{kind}_column" in part}
+    return {kind: tuple(dict.fromkeys(lookups.carried(row[column]) for row in rows)) for kind, column in kinds.items()}
+
+
+def _target(part: Mapping[str, Any], rows: list[Row]) -> Row:
+    if not rows:
+        return {"exists": False, "count": 0}
+    row = {name: lookups.carried(rows[0][name]) for name in _columns(part)}
+    version = {"version": row[part["version_column"]]} if "version_column" in part else {}
+    return {**row, **version, "exists": True, "count": len(rows)}
+
+
+def _audit(part: Mapping[str, Any], rows: list[Row]) -> Row:
+    actors = [lookups.carried(row[part["actor_column"]]) for row in rows] if "actor_column" in part else []
+    return {"exists": bool(rows), "count": len(rows), "actors": list(dict.fromkeys(actors))}
+
+
+def _indicators(
+    lookup: Mapping[str, Any],
+    effects: tuple[Effect, ...],
+    found: Mapping[str, list[Row]],
+    bindings: Bindings,
+) -> Iterator[str]:
+    tenant = bindings.get("scope", {}).get("tenant")
+    for effect in effects:
+        part = lookup["effects"][effect.name]
+        if any(one is not None and str(one) != str(tenant) for one in effect.scope.get("tenant", ())):
+            yield "wrong_tenant"
+        if effect.present and _differs(part, found[effect.name], bindings):
+            yield "field_values_mismatch"
+        if effect.present and _stands_still(part, effect, bindings):
+            yield "stale_version"
+
+
+def _differs(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> bool:
+    wanted = {name: lookups.filled(text, bindings) for name, text in part.get("equals", {}).items()}
+    return any(lookups.carried(row[name]) != value for row in rows for name, value in wanted.items())
+
+
+def _stands_still(part: Mapping[str, Any], effect: Effect, bindings: Bindings) -> bool:
+    """Whether a row's version is no higher than it was before the action."""
+    if "version_column" not in part:
+        return False
+    before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {}).get(part["version_column"])
+    now = effect.fields.get(part["version_column"])
+    if isinstance(before, int) and isinstance(now, int):
+        return now <= before
+    return before is not None and now == before
+
+
+def _target_indicators(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> Iterator[str]:
+    if not rows:
+        yield "missing_row"
+    tenant = bindings.get("scope", {}).get("tenant")
+    column = part.get("tenant_column")
+    if column is not None and any(str(row[column]) != str(tenant) for row in rows):
+        yield "wrong_tenant"
+
+
+def _freshness(standing: Row, found: Mapping[str, list[Row]]) -> str:
+    written = sorted({row[_XMIN] for rows in found.values() for row in rows}, key=int)
+    return f"lsn {standing['position']}, xmin {' '.join(written[:20]) or 'none'}"
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    where = " and ".join(f"{column} = {text}" for column, text in part["where"].items())
+    return f"{part['table']} where {where}"
+
+
+def _failed(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
+    """Lost connections and locks pass; a table that is not there, or may not be read, does not."""
+    passing = isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+    return CheckFailed(_sentence(problem), retryable=passing, indicators=(indicator,) if indicator else ())
+
+
+def _sentence(problem: psycopg.Error) -> str:
+    # Connection errors quote host and user, never the password.
+    return (str(problem).strip().split("\n")[0] or type(problem).__name__)[:300]

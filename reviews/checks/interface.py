@@ -1,0 +1,69 @@
+"""What a check is: it asks one authoritative system what is so, and decides nothing (R-CP-13 to R-CP-16).
+
+A check reads with a credential that can only read, against the strongest endpoint that it is given, and
+says how fresh the answer is. What cannot be told is None, never "absent": a system that does not answer,
+a root that is not mounted and a stream that was trimmed are not evidence that nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from reviews.rules.reading import Consistency, Effect, Reading
+
+__all__ = ["Check", "CheckFailed", "Consistency", "Effect", "Reading", "SystemAccess"]
+
+LOOKUP_VARIABLES = ("si", "sr", "so", "scope", "pre")
+"""What lookup parameters may be made of; the authority's own answer is not among them."""
+
+
+@dataclass(frozen=True)
+class SystemAccess:
+    """A registered system and the way into it; the credential never comes from a contract."""
+
+    name: str
+    pattern: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    credential: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class CheckFailed(Exception):
+    """The system gave no answer.
+
+    Retryable: it may answer later (an outage, a lock, a file that changed while it was read). Otherwise
+    looking this way can never work, and a person must find another.
+    """
+
+    def __init__(self, reason: str, *, retryable: bool, indicators: tuple[str, ...] = ()) -> None:
+        self.reason = reason
+        self.retryable = retryable
+        self.indicators = indicators
+        super().__init__(reason)
+
+
+class Check(Protocol):
+    """One read-back pattern."""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern's name in the catalogue."""
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON Schema of what expressions will see as `sa`, so that misspelt fields are refused."""
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with a contract's verification part, in sentences; empty when nothing is."""
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Mapping[str, Mapping[str, Any]],
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """What the system says now; `CheckFailed` when it says nothing. `at` is an instant before the call."""

@@ -1,0 +1,105 @@
+"""Lookups: the part of a contract that says where to look, checked at registration and filled in per run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from ledger.rules import expressions
+from ledger.rules.expressions import BadExpression, NoValue
+from reviews.checks.interface import LOOKUP_VARIABLES, CheckFailed
+
+RESERVED = frozenset({"exists", "count", "effects", "target", "audit", "downstream"})
+_MAX_INT = 2**53 - 1
+
+
+def text_faults(where: str, text: Any) -> Iterator[str]:
+    """What is wrong with one lookup parameter."""
+    if not isinstance(text, str):
+        yield f"{where} must be an expression."
+        return
+    try:
+        expressions.check_value(text, LOOKUP_VARIABLES)
+    except BadExpression as problem:
+        yield f"{where}: {problem.detail}"
+
+
+def map_faults(where: str, texts: Any) -> Iterator[str]:
+    """What is wrong with a map of lookup parameters, which must name at least one."""
+    if not isinstance(texts, dict) or not texts:
+        yield f"{where} must name at least one field and its expression."
+        return
+    for name, text in texts.items():
+        yield from text_faults(f"{where}/{name}", text)
+
+
+def unknown_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
+    """Names that the pattern does not know: a misspelt one must not be passed over."""
+    if not isinstance(part, dict):
+        yield f"{where} must be an object."
+        return
+    for name in sorted(set(part) - known):
+        yield f"{where} has an unknown field `{name}` (known: {', '.join(sorted(known))})."
+
+
+def field_faults(where: str, names: Any) -> Iterator[str]:
+    """What is wrong with a list of fields to show."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        yield f"{where} must be a list of names."
+        return
+    for name in sorted(RESERVED & set(names)):
+        yield f"{where}: `{name}` is what the check itself says, and cannot be a field."
+
+
+def effects(verification: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The effects that a lookup tells how to find."""
+    found = verification.get("lookup", {}).get("effects")
+    return found if isinstance(found, dict) else {}
+
+
+def filled(text: str, bindings: Mapping[str, Mapping[str, Any]]) -> str | int | bool:
+    """The value of one lookup parameter; without one nothing can be looked up, now or later."""
+    given = {name: bindings.get(name, {}) for name in LOOKUP_VARIABLES}
+    try:
+        found: str | int | bool = expressions.value(text, given)
+    except (NoValue, BadExpression) as problem:
+        raise CheckFailed(f"The lookup cannot be filled in: {problem.detail}", retryable=False) from None
+    return found
+
+
+def carried(value: Any) -> Any:
+    """A value of a source as JSON without fractions: what is no integer is text, and loses no digit."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -_MAX_INT <= value <= _MAX_INT else str(value)
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {str(key): carried(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [carried(item) for item in value]
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _decimal(value: Decimal) -> int | str:
+    # A column without decimal places holds integers; one with them is text for every value, 12.00 as well.
+    if not value.is_finite() or value.as_tuple().exponent != 0:
+        return f"{value:f}" if value.is_finite() else str(value)
+    return int(carried(int(value))) if abs(value) <= _MAX_INT else str(value)
+
+
+def schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The JSON Schema of `sa` from the fields at its top and those of each effect."""
+    found = {"exists": {"type": "boolean"}, "count": {"type": "integer"}}
+    listed = {name: {"type": "object", "properties": {**parts, **found}} for name, parts in effect_names.items()}
+    return {
+        "type": "object",
+        "properties": {**fields, **found, "effects": {"type": "object", "properties": listed}},
+    }

@@ -1,0 +1,363 @@
+"""Queues: follow a message of a Redis or Valkey stream to its end (R-CP-11).
+
+    effects.<name>   stream (expression), match {field: expression}, and optionally
+                     group, dead_letter (expressions), downstream {hash: expression},
+                     fields [field], tenant_field, target_field, sequence_field, max_deliveries
+
+1. Published: the stream is scanned for messages with all matching fields, from a little before the
+   execution on, in bounded pages. Published but not acknowledged by the group is `pending`.
+2. Not found is "absent" only if nothing can have been removed from that part of the stream, and only if
+   all of it was scanned. Otherwise it cannot be told: trimming a stream must not read as "never sent".
+3. Acknowledged: delivered to the group and no longer pending there. A message given up to the dead-letter
+   stream, or delivered too often, is not pending but failed.
+4. What happened downstream is read after the acknowledgement, so that a slow write is not missed.
+5. Only a master answers as PRIMARY; a replica, or a server that will not say, is weak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import redis
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
+
+from reviews.checks import lookups
+from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.rules.reading import NOT_FRESH
+
+PAGE = 500
+MAX_SCANNED = 50_000
+MAX_FIELDS = 1000
+MAX_DELIVERIES = 5
+SLACK = timedelta(minutes=5)
+"""How far the clocks of the broker and of the console may be apart."""
+STUCK_AFTER = timedelta(minutes=1)
+
+_EFFECT = frozenset(
+    {"stream", "match", "group", "dead_letter", "downstream", "fields", "tenant_field", "target_field"}
+    | {"sequence_field", "max_deliveries"}
+)
+_PASSING = (ConnectionError, TimeoutError, BusyLoadingError, AuthenticationError)
+_PASSING_CODES = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED")
+
+Message = dict[str, str]
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class Trail:
+    """What was found of one effect, in the order in which it was asked."""
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    whole: bool = True
+    unacknowledged: bool = False
+    indicators: set[str] = field(default_factory=set)
+    downstream: dict[str, Any] | None = None
+
+
+class Queues:
+    """The check of pattern `queues_events`."""
+
+    pattern = "queues_events"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The declared fields of the message (all of them text), its id, and the hash downstream."""
+        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
+        first = next(iter(parts.values()), {})
+        return lookups.schema({**first, "downstream": {"type": "object"}}, parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """The way of each message up to now."""
+        parts = lookups.effects(verification)
+        filled = {name: _filled(part, bindings) for name, part in parts.items()}
+        _check_streams(system, filled)
+        try:
+            with _connected(system, timeout_s) as client:
+                role, offset = _role(client)
+                since = _since(bindings, at=at)
+                trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
+        except RedisError as problem:
+            raise _failed(problem) from None
+        indicators = {key for trail in trails.values() for key in trail.indicators}
+        indicators |= set() if role is Consistency.PRIMARY else {NOT_FRESH}
+        return Reading(
+            source=system.name,
+            consistency=role,
+            freshness=f"offset {offset}, last id {_last(trails)}",
+            observed_at=at,
+            pointer="; ".join(f"{part['stream']} where {_described(part)}" for part in parts.values()),
+            effects=tuple(_effect(name, filled[name], trail) for name, trail in trails.items()),
+            context=_context(trails),
+            indicators=tuple(sorted(indicators)),
+            raw={name: {"messages": trail.messages, "downstream": trail.downstream} for name, trail in trails.items()},
+        )
+
+
+# At registration
+
+
+def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
+    text = {name: {"type": "string"} for name in part.get("fields", ())}
+    return {**text, "message_id": {"type": "string"}, "acknowledged": {"type": "boolean"}}
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    yield from lookups.text_faults(f"{where}/stream", part.get("stream"))
+    yield from lookups.map_faults(f"{where}/match", part.get("match"))
+    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
+    for name in ("group", "dead_letter"):
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+    if "downstream" in part:
+        yield from lookups.unknown_faults(f"{where}/downstream", part["downstream"], frozenset({"hash"}))
+        if isinstance(part["downstream"], dict):
+            yield from lookups.text_faults(f"{where}/downstream/hash", part["downstream"].get("hash"))
+    deliveries = part.get("max_deliveries", MAX_DELIVERIES)
+    if not isinstance(deliveries, int) or isinstance(deliveries, bool) or deliveries < 1:
+        yield f"{where}/max_deliveries must be a whole number of at least 1."
+
+
+# One reading
+
+
+def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+    """The part with its expressions replaced by their values."""
+    found: dict[str, Any] = dict(part)
+    for name in ("stream", "group", "dead_letter"):
+        if name in part:
+            found[name] = str(lookups.filled(part[name], bindings))
+    found["match"] = {name: str(lookups.filled(text, bindings)) for name, text in part["match"].items()}
+    if "downstream" in part:
+        found["downstream"] = str(lookups.filled(part["downstream"]["hash"], bindings))
+    return found
+
+
+def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]) -> None:
+    asked = [part[name] for part in filled.values() for name in ("stream", "dead_letter") if name in part]
+    allowed = system.settings.get("streams", asked)
+    for stream in asked:
+        if stream not in allowed:
+            raise CheckFailed(f"{stream} is not among the streams that may be read.", retryable=False)
+
+
+def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
+    address = system.credential.get("url") or system.settings.get("url")
+    if not isinstance(address, str):
+        raise CheckFailed("The system has no address.", retryable=False)
+    try:
+        return redis.Redis.from_url(
+            address,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            decode_responses=True,
+            # Bytes that are no text must not end the reading, nor look like other text.
+            encoding_errors="backslashreplace",
+        )
+    except ValueError as problem:
+        raise CheckFailed(f"The system's address is not one: {problem}", retryable=False) from None
+
+
+def _role(client: redis.Redis) -> tuple[Consistency, str]:
+    try:
+        said: Any = client.info("replication")
+    except NoPermissionError:
+        return Consistency.UNDECLARED, "unknown"
+    master = said.get("role") == "master"
+    return (Consistency.PRIMARY if master else Consistency.REPLICA), str(said.get("master_repl_offset"))
+
+
+def _since(bindings: Bindings, *, at: datetime) -> int:
+    """The first millisecond whose messages are scanned; without a time of execution, that of all."""
+    said = bindings.get("scope", {}).get("executed_at")
+    try:
+        executed_at = datetime.fromisoformat(str(said))
+    except ValueError:
+        return 0
+    if executed_at.tzinfo is None:
+        return 0
+    return max(0, int((min(executed_at, at) - SLACK).timestamp() * 1000))
+
+
+def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> Trail:
+    trail = Trail()
+    trail.messages, scanned = _matching(client, part["stream"], part["match"], since)
+    if not trail.messages:
+        trail.whole = scanned and _is_whole(client, part, since)
+        return trail
+    if len(trail.messages) > 1:
+        trail.indicators.add("duplicate_event")
+    if "group" in part:
+        _acknowledged(client, part, trail)
+    if trail.unacknowledged and _oldest(trail) < (at - STUCK_AFTER).timestamp() * 1000:
+        trail.indicators.add("message_stuck")
+    if "dead_letter" in part:
+        _given_up(client, part, trail, since)
+    if "downstream" in part:
+        trail.downstream = _downstream(client, part["downstream"])
+        _downstream_indicators(part, trail)
+    return trail
+
+
+def _matching(
+    client: redis.Redis, stream: str, match: Mapping[str, str], since: int
+) -> tuple[dict[str, Message], bool]:
+    """The messages with these fields, and whether all that may hold them were seen."""
+    found: dict[str, Message] = {}
+    start, scanned = str(since), 0
+    while scanned < MAX_SCANNED:
+        page: Any = client.xrange(stream, min=start, max="+", count=PAGE)
+        for number, fields in page:
+            if fields is not None and all(fields.get(name) == value for name, value in match.items()):
+                found[number] = fields
+        scanned += len(page)
+        if len(page) < PAGE:
+            return found, True
+        start = f"({page[-1][0]}"
+    return found, False
+
+
+def _is_whole(client: redis.Redis, part: Mapping[str, Any], since: int) -> bool:
+    """Whether nothing can have been taken out of the scanned part of the stream (rule 2)."""
+    try:
+        about: Any = client.xinfo_stream(part["stream"])
+    except ResponseError as problem:
+        # A group has a stream to belong to: if that is gone, so is what was in it.
+        if "no such key" in str(problem):
+            return "group" not in part
+        raise
+    if about.get("entries-added") == about["length"]:
+        return True
+    first, deleted = about.get("first-entry"), str(about.get("max-deleted-entry-id", "0-0"))
+    starts_before = first is not None and _milliseconds(first[0]) < since
+    return starts_before and _milliseconds(deleted) < since
+
+
+def _milliseconds(number: str) -> int:
+    return int(number.partition("-")[0])
+
+
+def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: Trail) -> None:
+    groups: Any = client.xinfo_groups(part["stream"])
+    group = next((one for one in groups if one["name"] == part["group"]), None)
+    if group is None:
+        trail.unacknowledged = True
+        return
+    for number in trail.messages:
+        waiting: Any = client.xpending_range(part["stream"], part["group"], min=number, max=number, count=1)
+        if waiting and waiting[0]["times_delivered"] >= part.get("max_deliveries", MAX_DELIVERIES):
+            trail.indicators.add("consumer_failure")
+        elif waiting:
+            trail.unacknowledged = True
+        elif _order(number) > _order(group["last-delivered-id"]):
+            trail.unacknowledged = True
+
+
+def _oldest(trail: Trail) -> int:
+    return min(map(_milliseconds, trail.messages))
+
+
+def _order(number: str) -> tuple[int, int]:
+    milliseconds, _, sequence = number.partition("-")
+    return int(milliseconds), int(sequence or 0)
+
+
+def _given_up(client: redis.Redis, part: Mapping[str, Any], trail: Trail, since: int) -> None:
+    dead, _ = _matching(client, part["dead_letter"], part["match"], since)
+    if dead:
+        trail.indicators.add("dead_letter")
+
+
+def _downstream(client: redis.Redis, name: str) -> dict[str, Any]:
+    length: Any = client.hlen(name)
+    if length > MAX_FIELDS:
+        raise CheckFailed(f"{name} has more than {MAX_FIELDS} fields.", retryable=False)
+    fields: Any = client.hgetall(name)
+    return {**fields, "exists": bool(fields)}
+
+
+def _downstream_indicators(part: Mapping[str, Any], trail: Trail) -> None:
+    assert trail.downstream is not None
+    if trail.unacknowledged or trail.indicators & {"dead_letter", "consumer_failure"}:
+        return
+    if not trail.downstream["exists"]:
+        trail.indicators.add("missing_downstream_mutation")
+    name = part.get("sequence_field")
+    if name is None:
+        return
+    sent = [message[name] for message in trail.messages.values() if message.get(name, "").isdecimal()]
+    kept = str(trail.downstream.get(name, ""))
+    if sent and kept.isdecimal() and int(kept) < max(map(int, sent)):
+        # Acknowledged, yet an older state stands: a message before it was handled after it.
+        trail.indicators.add("out_of_order_processing")
+
+
+def _effect(name: str, part: Mapping[str, Any], trail: Trail) -> Effect:
+    if not trail.messages:
+        return Effect(name=name, present=False if trail.whole else None, scope=_scope(part, []))
+    number, message = next(iter(trail.messages.items()))
+    failed = bool(trail.indicators & {"dead_letter", "consumer_failure"})
+    fields = {one: message[one] for one in part.get("fields", ()) if one in message}
+    return Effect(
+        name=name,
+        present=True,
+        count=len(trail.messages),
+        fields={**fields, "message_id": number, "acknowledged": not trail.unacknowledged},
+        pending=trail.unacknowledged and not failed,
+        scope=_scope(part, list(trail.messages.values())),
+    )
+
+
+def _scope(part: Mapping[str, Any], messages: list[Message]) -> dict[str, tuple[Any, ...]]:
+    kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
+    return {kind: tuple(dict.fromkeys(message.get(name) for message in messages)) for kind, name in kinds.items()}
+
+
+def _context(trails: Mapping[str, Trail]) -> dict[str, Any]:
+    first = next(iter(trails.values()), Trail())
+    return {} if first.downstream is None else {"downstream": first.downstream}
+
+
+def _last(trails: Mapping[str, Trail]) -> str:
+    numbers = [number for trail in trails.values() for number in trail.messages]
+    return max(numbers, key=_order, default="none")
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    return " and ".join(f"{name} = {text}" for name, text in part["match"].items())
+
+
+def _failed(problem: RedisError) -> CheckFailed:
+    """Outages pass; a right that is missing, or a key of another kind, does not."""
+    passing = isinstance(problem, _PASSING) or str(problem).startswith(_PASSING_CODES)
+    sentence = str(problem).split("\n")[0][:300] or type(problem).__name__
+    return CheckFailed(sentence, retryable=passing and not isinstance(problem, NoPermissionError))
