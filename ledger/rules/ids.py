@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def uuid7(at: datetime, randomness: bytes) -> UUID:
     """The UUIDv7 of the millisecond of `at` with ten random bytes; ids of later milliseconds sort later."""
-    milliseconds = int(at.timestamp() * 1000)
-    value = int.from_bytes(milliseconds.to_bytes(6, "big") + randomness[:10], "big")
+    value = int.from_bytes(_milliseconds(at).to_bytes(6, "big") + randomness[:10], "big")
     value = value & ~(0xF000 << 64) | (0x7000 << 64)
     value = value & ~(0xC000 << 48) | (0x8000 << 48)
     return UUID(int=value)
@@ -17,4 +19,9 @@ def uuid7(at: datetime, randomness: bytes) -> UUID:
 
 def lower_bound(at: datetime) -> UUID:
     """The smallest id of the millisecond of `at`: the edge for a search by time."""
-    return UUID(int=int(at.timestamp() * 1000) << 80)
+    return UUID(int=_milliseconds(at) << 80)
+
+
+def _milliseconds(at: datetime) -> int:
+    # In whole numbers: a float of this size misses some milliseconds by one.
+    return (at - _EPOCH) // _MILLISECOND
