@@ -28,6 +28,7 @@ Rules:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ from ledger.rules.refusals import Refused
 VERSION = 1
 SALT_BYTES = 32
 _TAG = b"counterfoil/commitment/1\x00"
+_HASH = re.compile("[0-9a-f]{64}")
 _NAMES = frozenset(
     [
         "v",
@@ -141,9 +143,10 @@ def parse(data: bytes) -> Envelope:
         raise BrokenEnvelope
     try:
         envelope = _from(value)
+        whole = _is_sound(envelope) and write(envelope) == data
     except (KeyError, TypeError, ValueError):
         raise BrokenEnvelope from None
-    if write(envelope) != data:
+    if not whole:
         raise BrokenEnvelope
     return envelope
 
@@ -186,3 +189,32 @@ def _from(value: dict[str, Any]) -> Envelope:
         digests=value["digests"],
         commitments=tuple(Commitment(**each) for each in value["commitments"]),
     )
+
+
+def _is_sound(envelope: Envelope) -> bool:
+    """Whether every member has the type and the form that `write` gives it; equal bytes alone do not say so."""
+    e = envelope
+    texts = (e.origin, e.id, e.kind, e.subject_kind, e.subject_id, e.from_state, e.to_state, e.actor_kind, e.actor_id)
+    return (
+        all(type(text) is str for text in texts)
+        and type(e.seq) is int
+        and (e.prev is None if e.seq == 1 else e.seq > 1 and _is_hash(e.prev))
+        and type(e.causation) in (str, type(None))
+        and type(e.digests) is dict
+        and all(_is_hash(each) for each in e.digests.values())
+        and all(_is_commitment(each) for each in e.commitments)
+    )
+
+
+def _is_commitment(each: Commitment) -> bool:
+    return (
+        type(each.purpose) is str
+        and type(each.pointer) in (str, type(None))
+        and type(each.length) is int
+        and each.length >= 0
+        and _is_hash(each.digest)
+    )
+
+
+def _is_hash(text: object) -> bool:
+    return type(text) is str and _HASH.fullmatch(text) is not None
