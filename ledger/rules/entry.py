@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from importlib import resources
 from typing import Any
 
@@ -50,7 +51,9 @@ def check(entry: Mapping[str, Any]) -> None:
     problem = next(iter(_VALIDATOR.iter_errors(dict(entry))), None)
     if problem is not None:
         raise BadEntry(f"/{'/'.join(map(str, problem.instance_path))}: {problem.message}")
-    times = [entry["timestamps"][name] for name in _ORDER if entry["timestamps"][name] is not None]
+    reached = [entry["timestamps"][name] for name in _ORDER if entry["timestamps"][name] is not None]
+    # Compared as times: two spellings of one offset do not sort as text.
+    times = [_time(text) for text in reached]
     if times != sorted(times):
         raise BadEntry("The entry's times run backwards.")
 
@@ -71,3 +74,10 @@ def amend(entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | st
 def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> bool:
     """Whether the optional blocks that this action must carry are there (rule 2)."""
     return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise BadEntry(f"{text} is not a time that the record can compare.") from None
