@@ -202,10 +202,10 @@ class Startup:
         shop = Shop(installation=self.installation, postgres=self.servers.postgres, broker=self.servers.valkey)
         shop.make()
         keys = self.sign_in["keys"]
-        setup = shop.setup_environment(console_url=self.local_url, keys=keys)
+        setup = shop.setup_environment(console_url=self.url, keys=keys)
         for name in ("setup", "register"):
             self.supervisor.finish(shop.program(name, setup), within_s=90)
-        told = shop.environment(console_url=self.local_url, keys=keys)
+        told = shop.environment(console_url=self.url, keys=keys)
         for name in ("consumer", "executor", "agent"):
             self.supervisor.start(shop.program(name, told))
 
