@@ -276,9 +276,7 @@ def _acknowledged(client: redis.Redis, part: Mapping[str, Any], trail: Trail) ->
         waiting: Any = client.xpending_range(part["stream"], part["group"], min=number, max=number, count=1)
         if waiting and waiting[0]["times_delivered"] >= part.get("max_deliveries", MAX_DELIVERIES):
             trail.indicators.add("consumer_failure")
-        elif waiting:
-            trail.unacknowledged = True
-        elif _order(number) > _order(group["last-delivered-id"]):
+        elif waiting or _order(number) > _order(group["last-delivered-id"]):
             trail.unacknowledged = True
 
 
