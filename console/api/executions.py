@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import orjson
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -117,7 +115,7 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
     caller: Caller = request.auth  # type: ignore[attr-defined]
     at = timezone.now()
     proof = possession.verify(
-        request.headers.get("DPoP", ""), method="POST", url=_public_url(request), grant=body.grant, at=at
+        request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
     )
     operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
     started = executions.start(
@@ -189,10 +187,9 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     return answer({"state": state}, 202)
 
 
-def _public_url(request: HttpRequest) -> str:
-    # What the proof names is the address that the world knows us by, not the one behind a proxy.
-    public = urlsplit(settings.COUNTERFOIL_PUBLIC_URL)
-    return f"{public.scheme}://{public.netloc}{request.path}"
+def _address(request: HttpRequest) -> str:
+    # The host that was asked for is one of ALLOWED_HOSTS by now, so every name that this names is ours.
+    return request.build_absolute_uri(request.path)
 
 
 def _order(order: Order) -> dict[str, Any]:
