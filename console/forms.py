@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from django import forms
@@ -129,11 +130,9 @@ class ActionFilter(forms.Form):
         required=False,
         max_length=200,
         label="Find",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target, id or hash"}),
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target or id"}),
     )
-    state = forms.ChoiceField(
-        required=False, choices=_choices(((code, look.word) for code, look in words.STATES.items()), "Any state")
-    )
+    state = forms.ChoiceField(required=False, choices=_choices(words.STATES.items(), "Any state"))
     tool = forms.CharField(required=False, max_length=200)
     agent = forms.CharField(required=False, max_length=200)
     side_effect_class = forms.ChoiceField(
@@ -144,6 +143,15 @@ class ActionFilter(forms.Form):
     )
     since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+
+    def wanted(self) -> dict[str, Any]:
+        """The filters that are set; a day means the whole day, in UTC."""
+        chosen = {name: value for name, value in self.cleaned_data.items() if value}
+        if "since" in chosen:
+            chosen["since"] = datetime.combine(chosen["since"], time.min, UTC)
+        if "until" in chosen:
+            chosen["until"] = datetime.combine(chosen["until"], time.min, UTC) + timedelta(days=1)
+        return chosen
 
 
 class CaseFilter(forms.Form):

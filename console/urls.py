@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver, path
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, URLResolver, include, path
 
 from console import stream
 from console.api import operations
 from console.api.root import api
-
+from console.views import actions, approvals, cases, entrance, evidence, freezes, home, sessions
 
 # The API answers for itself who may call it, with a problem instead of a sign-in page.
 known_by_key = api.urls
 for each in known_by_key[0]:
-    each.callback.login_required = False  # type: ignore[attr-defined]
+    each.callback.login_required = False  # type: ignore[union-attr]
+
+# Pages of one tenant: /t/<slug>/…
+pages: list[URLPattern | URLResolver] = [
+    path("", home.page, name="home"),
+    path("approvals", approvals.inbox, name="approvals"),
+    path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
+    path("approvals/<uuid:approval_id>/vote", approvals.vote, name="approval-vote"),
+    path("cases", cases.queue, name="cases"),
+    path("cases/<uuid:case_id>", cases.case, name="case"),
+    path("cases/<uuid:case_id>/claim", cases.claim, name="case-claim"),
+    path("cases/<uuid:case_id>/release", cases.release, name="case-release"),
+    path("cases/<uuid:case_id>/comments", cases.comment, name="case-comment"),
+    path("cases/<uuid:case_id>/resolve", cases.resolve, name="case-resolve"),
+    path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
+    path("actions", actions.browse, name="actions"),
+    path("actions/<uuid:action_id>", actions.action, name="action"),
+    path("actions/<uuid:action_id>/verify", actions.verify, name="action-verify"),
+    path("actions/<uuid:action_id>/entries/<int:seq>", actions.entry, name="action-entry"),
+    path("evidence/<uuid:pointer>", evidence.evidence, name="evidence"),
+    path("sessions/<uuid:session_id>", sessions.session, name="session"),
+    path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
+]
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", entrance.door, name="door"),
+    path("sign-in", entrance.sign_in, name="sign-in"),
+    path("sign-out", LogoutView.as_view(), name="sign-out"),
+    path("preferences", entrance.preferences, name="preferences"),
+    path("t/<slug:slug>/", include(pages)),
     path("api/v1/stream", stream.changes, name="stream"),
     path("api/v1/", known_by_key),
     path(".well-known/jwks.json", operations.jwks_page, name="jwks"),

@@ -9,10 +9,6 @@ const announce = (words) => {
   const announcer = document.getElementById("announcer");
   if (announcer) announcer.textContent = words;
 };
-const remember = (name, value) => {
-  document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
-};
-const recall = (name) => document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))?.split("=")[1];
 
 /* Times ------------------------------------------------------------------ */
 
@@ -74,32 +70,21 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-/* Theme and keyboard switch ---------------------------------------------- */
+/* Menus and the keyboard map ---------------------------------------------- */
 
 document.addEventListener("click", (event) => {
-  if (event.target.closest?.("[data-theme-switch]")) {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    remember("theme", root.dataset.theme);
-  }
   if (event.target.closest?.("[data-open-map]")) openMap();
   for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
-let keysOn = recall("keys") !== "off";
+const keysOn = root.dataset.keys !== "off";
 
 function openMap() {
   const map = document.getElementById("keyboard-map");
-  if (!map || map.open) return;
-  map.querySelector("[data-keys-switch]").checked = keysOn;
-  map.showModal();
+  if (map && !map.open) map.showModal();
 }
 
 document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-keys-switch]")) {
-    keysOn = event.target.checked;
-    remember("keys", keysOn ? "on" : "off");
-  }
   // The button says what pressing it will record.
   if (event.target.matches("[data-says]")) {
     write(event.target.form.querySelector("[data-says-target]"), `Record: ${event.target.dataset.says.toLowerCase()}`);
@@ -221,7 +206,7 @@ const busy = (part) => part.matches(":hover") || part.contains(document.activeEl
 
 function concerns(region, hint) {
   const ids = (region.dataset.liveId ?? "").split(" ").filter(Boolean);
-  return region.dataset.live.split(" ").includes(hint.topic) && (!ids.length || ids.some((id) => hint.ids.includes(id)));
+  return region.dataset.live.split(" ").includes(hint.kind) && (!ids.length || ids.includes(hint.id));
 }
 
 function heard(hint) {
@@ -309,11 +294,7 @@ function listen() {
   const state = document.querySelector("[data-live-state]");
   const source = new EventSource(address);
   let broken = false;
-  const hint = (topic) => (event) => {
-    const told = JSON.parse(event.data || "{}");
-    heard({ topic, ids: [told.id, told.action_id, told.session_id].filter(Boolean) });
-  };
-  for (const topic of ["action", "approval", "case", "session"]) source.addEventListener(topic, hint(topic));
+  source.addEventListener("changed", (event) => heard(JSON.parse(event.data)));
   source.onopen = () => {
     if (state) state.hidden = true;
     if (broken) reread().catch(() => {});

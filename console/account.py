@@ -1,0 +1,202 @@
+"""The account of one action: all that the record holds about it, loaded once, in the words of the pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.urls import reverse
+
+from approvals import queries as before
+from console import queries, words
+from console.title import title
+from ledger import queries as record
+from ledger.operations import SYSTEM_ACTOR
+from ledger.rules.canonical import parse
+from ledger.rules.contract import Contract
+from ledger.rules.lifecycle import State
+from ledger.rules.sealing import CannotOpen
+from reviews import queries as after
+from reviews.rules import report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One action with everything around it; `found` is the newest verification run that read something."""
+
+    slug: str
+    action: Any
+    entry: dict[str, Any]
+    history: list[Any]
+    payload: bytes | None
+    approval: Any
+    votes: list[Any]
+    attempts: list[Any]
+    observations: list[Any]
+    runs: list[Any]
+    found: dict[str, Any]
+    contract: Contract
+    names: dict[UUID, str]
+
+    @property
+    def title(self) -> str:
+        return title(self.action.operation_kind, self.action.target, arguments(self.payload))
+
+    def page(self, name: str, *args: Any) -> str:
+        """The address of a page in this tenant."""
+        return reverse(name, args=[self.slug, *args])
+
+
+def names(tenant_id: UUID) -> dict[UUID, str]:
+    """What every pseudonym of the record is called: people, machines, agents and the console itself."""
+    agents = {agent.id: agent.agent_id for agent in before.agents(tenant_id)}
+    return {**queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
+
+
+def account(tenant: Any, action: Any) -> Account:
+    """Load the account of an action."""
+    runs = after.runs_of(tenant.id, action.id)
+    approval = before.approval(tenant.id, action.approval_id) if action.approval_id else None
+    return Account(
+        slug=tenant.slug,
+        action=action,
+        entry=record.entry(tenant.id, action.id, action.seq) or {},
+        history=record.history(tenant.id, action.id),
+        payload=payload_of(action),
+        approval=approval,
+        votes=before.votes_of(tenant.id, approval.id) if approval else [],
+        attempts=before.attempts_of(tenant.id, action.id),
+        observations=after.observations_of(tenant.id, action.id),
+        runs=runs,
+        found=_found(runs),
+        contract=before.disclosed_contract(tenant.id, action.contract_digest),
+        names=names(tenant.id),
+    )
+
+
+def payload_of(action: Any) -> bytes | None:
+    """The stored canonical bytes; None when they were erased."""
+    if action.payload_pointer is None:
+        return None
+    try:
+        return record.opened(action.tenant_id, action.payload_pointer)
+    except CannotOpen:
+        return None
+
+
+def arguments(payload: bytes | None) -> dict[str, Any]:
+    read = parse(payload) if payload is not None else {}
+    return read if isinstance(read, dict) else {}
+
+
+def _found(runs: list[Any]) -> dict[str, Any]:
+    for run in reversed(runs):
+        try:
+            found = after.findings(run)
+        except CannotOpen:
+            continue
+        if found.get("readings"):
+            return found
+    return {}
+
+
+# Three axes
+
+_QUESTIONS = {
+    "decision": "Who allowed what",
+    "execution": "What the executor did",
+    "effect": "What the system of record says",
+}
+# Only the effect may look like success; a decision or an execution is marked without colour (R-UI-10).
+_PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
+
+
+def axes(told: Account) -> list[dict[str, Any]]:
+    """Decision, execution and effect, each with who, when and on what evidence."""
+    shown = report.axes(
+        State(told.action.state),
+        told.entry,
+        approval=told.approval.state if told.approval else None,
+        contradicted=told.action.contradicted,
+    )
+    parts = (("decision", _decided(told)), ("execution", _executed(told)), ("effect", _read_back(told)))
+    return [_axis(name, getattr(shown, name), **part) for name, part in parts]
+
+
+def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
+    family = str(axis.family)
+    icon = f"state-{family}" if name == "effect" else _PLAIN.get(family, f"state-{family}")
+    coloured = family if name == "effect" else ""
+    return {"name": name, "question": _QUESTIONS[name], "word": axis.text, "icon": icon, "family": coloured, **part}
+
+
+def _decided(told: Account) -> dict[str, Any]:
+    if told.approval is None:
+        return {"actor": "the approval policy", "at": told.action.proposed_at, "proof": []}
+    actor = told.names.get(told.votes[-1].voter, "a reviewer") if told.votes else "nobody yet"
+    at = told.approval.decided_at or told.approval.requested_at
+    proof = [{"href": told.page("approval", told.approval.id), "word": "approval"}]
+    return {"actor": actor, "at": at, "proof": proof}
+
+
+def _executed(told: Account) -> dict[str, Any]:
+    if not told.attempts:
+        return {"actor": "", "at": None, "proof": []}
+    attempt = told.attempts[-1]
+    actor = f"{attempt.executor_id}, attempt {attempt.number}"
+    if not told.observations:
+        return {"actor": actor, "at": attempt.started_at, "proof": []}
+    seen = told.observations[-1]
+    proof = [{"href": told.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
+    return {"actor": actor, "at": seen.at, "proof": proof}
+
+
+def _read_back(told: Account) -> dict[str, Any]:
+    if not told.runs:
+        return {"actor": "", "at": None, "proof": []}
+    run = told.runs[-1]
+    actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
+    return {"actor": actor, "at": run.at, "proof": [{"href": told.page("evidence", run.pointer), "word": "readback"}]}
+
+
+# Timeline
+
+
+def timeline(told: Account) -> list[dict[str, Any]]:
+    """Every event of the action in order, as the ledger has it."""
+    return [_event(told, event, detail or {}) for event, _, detail in told.history]
+
+
+def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
+    moved = event.state != event.from_state
+    word = words.EVENTS.get(event.kind, words.sentence(event.kind))
+    state = words.state(event.state)
+    family = str(report.family(State(event.state))) if moved else ""
+    return {
+        "seq": event.seq,
+        "word": word,
+        "state": state if moved and state != word else "",
+        "family": family,
+        "icon": f"state-{family}" if moved else {"approval_granted": "tick"}.get(event.kind, "dot"),
+        "actor": told.names.get(event.actor_id, event.actor_kind),
+        "detail": _said(detail),
+        "href": told.page("action-entry", told.action.id, event.seq),
+        "at": event.at,
+    }
+
+
+def _said(detail: dict[str, Any]) -> str:
+    if "attempt" in detail and "executor_id" in detail:
+        return f"{detail['executor_id']}, attempt {detail['attempt']}"
+    if detail.get("resolution"):
+        return f"{words.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
+    row = detail.get("recovery_row")
+    said = str(detail.get("reason") or detail.get("executor_id") or detail.get("code") or "")
+    return f"{said} ({row})" if row and said else said or (row or "")
+
+
+def pretty(document: Any) -> str:
+    """A document as people read JSON; the canonical bytes stand beside it where they matter."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

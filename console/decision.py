@@ -1,0 +1,163 @@
+"""What a person is shown before they vote: the action from its stored bytes, and all that a vote binds to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from approvals import queries as before
+from approvals.operations import votes
+from approvals.rules import rendering
+from console import queries, words
+from console.account import Account, account, arguments
+from console.api.caller import Caller
+from console.title import money
+from ledger import queries as record
+
+MOST_EARLIER = 6
+
+
+def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+    """The approval page's context; `vote` is there only while this person may vote."""
+    action = record.action(tenant.id, approval.action_id)
+    assert action is not None
+    told = account(tenant, action)
+    covers = votes.coverage(approval)
+    why_not = _why_not(approval, caller, at=at)
+    icon, word = words.APPROVALS[approval.state]
+    return {
+        "id": approval.id,
+        "row": approval,
+        "action": action,
+        "title": told.title,
+        "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
+        "covers": covers,
+        "goal": _goal(before.session(tenant.id, action.session_id)),
+        "fields": fields(told),
+        "payload_size": covers.payload_length,
+        "canonical": (told.payload or b"").decode(),
+        "claims": _claims(told),
+        "verification": told.contract.verification,
+        "predicates": _predicates(told),
+        "remedies": _remedies(told),
+        "earlier": _earlier(told),
+        "votes": [_vote(told, each) for each in told.votes],
+        "voters": _voters(tenant, approval),
+        "because": words.asked_because(approval.policy_row),
+        "policies": _policies(told),
+        "why_not": why_not,
+        "vote": None if why_not else _ballot(told, approval),
+        "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
+    }
+
+
+def fields(told: Account) -> list[dict[str, Any]]:
+    """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
+    payload = arguments(told.payload)
+    described = told.contract.arguments_schema.get("properties", {})
+    return [
+        {
+            "shown": field,
+            "purpose": described.get(field.path.split("/")[1] if "/" in field.path else "", {}).get("description", ""),
+            "reading": money(payload.get("amount"), payload.get("currency")) if field.path == "/amount" else "",
+        }
+        for field in rendering.render_payload(payload)
+    ]
+
+
+def _why_not(approval: Any, caller: Caller, *, at: datetime) -> str:
+    """Why this person cannot vote now; the rules are asked again when they do."""
+    if approval.state != "REQUESTED":
+        return "This approval is no longer open."
+    if at >= approval.decide_by:
+        return "The time to decide is over."
+    if "reviewer" not in caller.roles:
+        return "Only reviewers vote."
+    if approval.requester == caller.actor.id:
+        return "Nobody decides on their own request."
+    if approval.step_up != "C":
+        return f"The policy asks for a signature of class {approval.step_up} ({words.SIGNATURES[approval.step_up]})."
+    return ""
+
+
+def _ballot(told: Account, approval: Any) -> dict[str, Any]:
+    thing = told.action.operation_kind.replace("_", " ")
+    return {
+        "href": told.page("approval-vote", approval.id),
+        "approve": f"Approve this {thing}",
+        "reject": f"Reject this {thing}",
+        "signature_class": approval.step_up,
+        "signed_with": words.SIGNATURES[approval.step_up],
+    }
+
+
+def _goal(session: Any) -> dict[str, Any]:
+    return {"text": session.goal, "hash": session.pin_hash, "pinned_at": session.pinned_at, "agent": session.agent_id}
+
+
+def _claims(told: Account) -> list[dict[str, str]]:
+    """What the agent adds of its own: it stands apart and decides nothing."""
+    intended = told.entry["intended_outcome"]
+    claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
+    return claims + [{"word": "It expects", "text": text} for text in _added(told)]
+
+
+def _added(told: Account) -> list[str]:
+    return [
+        text for text in told.entry["intended_outcome"]["expected_predicates"] if text not in told.contract.predicates
+    ]
+
+
+def _predicates(told: Account) -> list[dict[str, Any]]:
+    own = [{"text": text, "by_agent": False} for text in told.contract.predicates]
+    return own + [{"text": text, "by_agent": True} for text in _added(told)]
+
+
+def _remedies(told: Account) -> list[dict[str, str]]:
+    recovery = told.contract.recovery
+    named = (
+        ("Roll back", recovery.rollback_tool),
+        ("Compensate", recovery.compensation_tool),
+        ("Recover forward", recovery.forward_tool),
+    )
+    remedies = [{"word": word, "text": f"with {tool}"} for word, tool in named if tool]
+    return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
+
+
+def _earlier(told: Account) -> list[dict[str, Any]]:
+    """Other actions on the same target: a repeat shows itself here."""
+    found = record.actions(told.action.tenant_id, target=told.action.target, limit=MOST_EARLIER + 1)
+    return [
+        {
+            "state": each.state,
+            "contradicted": each.contradicted,
+            "href": told.page("action", each.id),
+            "title": each.tool,
+            "sub": "the same payload" if each.payload_hash == told.action.payload_hash else "another payload",
+            "since": each.changed_at,
+        }
+        for each in found
+        if each.id != told.action.id
+    ]
+
+
+def _vote(told: Account, vote: Any) -> dict[str, Any]:
+    icon, word = words.VERDICTS[vote.verdict]
+    by = told.names.get(vote.voter, "a reviewer")
+    signed = f"{words.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})"
+    return {"icon": icon, "word": word, "by": by, "at": vote.at, "reason": vote.reason, "signed_with": signed}
+
+
+def _voters(tenant: Any, approval: Any) -> list[str]:
+    """Who may vote: the tenant's reviewers, without whoever asked for it."""
+    return [
+        place.user.get_full_name() or place.user.get_username()
+        for place in queries.members(tenant.id)
+        if place.is_reviewer and place.removed_at is None and place.actor_id != approval.requester
+    ]
+
+
+def _policies(told: Account) -> list[dict[str, str]]:
+    versions = told.entry["policy_context"]
+    kinds = (("Approval", "approval_policy"), ("Verification", "verification_policy"), ("Recovery", "recovery_policy"))
+    return [{"word": f"{word} policy", "version": versions[f"{kind}_version"]} for word, kind in kinds]

@@ -1,0 +1,72 @@
+"""What stands around every page of a tenant: the rail with its counters, the header, what is frozen."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+
+from approvals import queries as before
+from console import queries
+from console.intake import intake
+from ledger import queries as record
+from reviews import queries as after
+
+_PLACES: Final = (
+    ("home", "h", "Home"),
+    ("approvals", "a", "Approvals"),
+    ("cases", "c", "Cases"),
+    ("actions", "x", "Actions"),
+)
+EVERYTHING: Final = frozenset({"tenant", "all"})
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """The context of every page in a tenant; fragments that do not use it cost nothing."""
+    if not hasattr(request, "caller"):
+        return {}
+    return {
+        "as_of": request.as_of,  # type: ignore[attr-defined]
+        "frame": SimpleLazyObject(lambda: _frame(request)),
+        "intake": SimpleLazyObject(lambda: intake(request.tenant.id, at=request.as_of)),  # type: ignore[attr-defined]
+    }
+
+
+def _frame(request: Any) -> dict[str, Any]:
+    tenant, slug = request.tenant, request.tenant.slug
+    counts = {"approvals": before.waiting(tenant.id, most=100)[0], "cases": after.waiting(tenant.id, most=100)[0]}
+    freezes = record.freezes_in_force(tenant.id)
+    return {
+        "tenant": tenant,
+        "tenants": _tenants(request),
+        "home": reverse("home", args=[slug]),
+        "stream": f"/api/v1/stream?tenant={slug}",
+        "search": reverse("actions", args=[slug]),
+        "searched": request.GET.get("q", ""),
+        "places": [
+            {
+                "name": name,
+                "key": key,
+                "icon": name,
+                "word": word,
+                "href": reverse(name, args=[slug]),
+                "count": _capped(counts.get(name, 0)),
+            }
+            for name, key, word in _PLACES
+        ],
+        "seal": {"word": "not yet sealed", "at": None},
+        "freezes": freezes,
+        "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
+        "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
+    }
+
+
+def _tenants(request: Any) -> list[dict[str, str]]:
+    places = [record.tenant_by_id(place.tenant_id) for place in queries.memberships(request.user)]
+    return [{"name": each.name, "href": reverse("home", args=[each.slug])} for each in places]
+
+
+def _capped(count: int) -> str:
+    return "99+" if count > 99 else str(count or "")

@@ -1,0 +1,85 @@
+"""The edge of every page: who is asking, in which tenant, and how a refusal is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.middleware import HtmxDetails
+
+from console import queries
+from console.api.caller import Caller, NotAllowed, person
+from console.models import User
+from ledger import queries as record
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+
+P = ParamSpec("P")
+
+
+class Request(HttpRequest):
+    """A signed-in person's request for a page of one tenant, at one moment."""
+
+    user: User
+    htmx: HtmxDetails
+    tenant: Any
+    caller: Caller
+    as_of: datetime
+
+
+Page = Callable[Concatenate[Request, P], HttpResponse]
+
+
+def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponse]]:
+    """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
+
+    Whoever is no member learns nothing, not even that the tenant exists. A refusal rolls back what the page began,
+    and is shown here, once for all pages.
+    """
+
+    def around(page: Page[P]) -> Callable[..., HttpResponse]:
+        @wraps(page)
+        def opened(request: Request, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            _identify(request, slug)
+            try:
+                with tenancy(request.tenant.id):
+                    if roles and not request.caller.roles & frozenset(roles):
+                        raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
+                    return page(request, *args, **kwargs)
+            except Refused as refusal:
+                if refusal.status == 404:
+                    raise Http404(refusal.detail) from refusal
+                with tenancy(request.tenant.id):
+                    return _refused(request, refusal)
+
+        return opened
+
+    return around
+
+
+def _identify(request: Request, slug: str) -> None:
+    tenant = record.tenant(slug)
+    place = queries.membership(request.user, tenant.id) if tenant else None
+    if tenant is None or place is None:
+        raise Http404("There is no such page.")
+    request.tenant = tenant
+    request.caller = person(request.user, place)
+    request.as_of = timezone.now()
+
+
+def _refused(request: Request, refusal: Refused) -> HttpResponse:
+    name = "_refusal.html" if request.htmx else "refused.html"
+    return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
+
+
+def _back(request: Request) -> str:
+    """Where the person came from, when that is one of our own pages."""
+    before = request.headers.get("Referer", "")
+    ours = url_has_allowed_host_and_scheme(before, allowed_hosts={request.get_host()})
+    return before if ours else f"/t/{request.tenant.slug}/"

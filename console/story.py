@@ -1,0 +1,77 @@
+"""The whole story of one action, as its page tells it: headline, axes, trust, timeline, evidence, record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console import words
+from console.account import Account, axes, pretty, timeline
+from console.api.caller import Caller
+from console.decision import fields
+from ledger import queries as record
+from ledger.rules.lifecycle import State
+from reviews import queries as after
+from reviews.operations.reports import report_on, trust_of
+from reviews.rules import report
+from reviews.rules.verification import VERIFIABLE_IN
+
+
+def story(told: Account, *, caller: Caller) -> dict[str, Any]:
+    """The action page's context."""
+    action, event = told.action, told.history[-1][0]
+    approval = told.approval.state if told.approval else None
+    return {
+        "row": action,
+        "title": told.title,
+        "headline": report.headline(
+            State(action.state), told.entry, approval=approval, contradicted=action.contradicted
+        ),
+        "report": report_on(action, told.entry).text,
+        "axes": axes(told),
+        "trust": trust_of(action, told.entry),
+        "cases": _cases(told),
+        "timeline": timeline(told),
+        "fields": fields(told),
+        "canonical": (told.payload or b"").decode(),
+        "erased": told.payload is None,
+        "evidence": _evidence(told, caller),
+        "entry": pretty(told.entry),
+        "entry_hash": bytes(event.entry_hash).hex(),
+        "prev_hash": bytes(event.prev).hex() if event.prev else "",
+        "attempts": told.attempts,
+        "run": told.page("actions"),
+        "href": {
+            "session": told.page("session", action.session_id),
+            "approval": told.page("approval", action.approval_id) if action.approval_id else "",
+            "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
+        },
+    }
+
+
+def _may_verify(action: Any, caller: Caller) -> bool:
+    return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
+
+
+def _cases(told: Account) -> list[dict[str, Any]]:
+    case = after.case_of(told.action.tenant_id, told.action.id)
+    if case is None:
+        return []
+    label = words.discrepancy(case.discrepancy) if case.discrepancy else words.sentence(case.reason)
+    return [{"row": case, "word": label, "href": told.page("case", case.id), "open": case.state != "RESOLVED"}]
+
+
+def _evidence(told: Account, caller: Caller) -> list[dict[str, Any]]:
+    """What may be opened by this person: raw output is for compliance only."""
+    return [
+        {
+            "row": each,
+            "kind": words.EVIDENCE.get(each.purpose, words.sentence(each.purpose)),
+            "href": told.page("evidence", each.id) if may_open(each, caller) else "",
+        }
+        for each in reversed(record.evidence_of(told.action.tenant_id, told.action.id))
+    ]
+
+
+def may_open(evidence: Any, caller: Caller) -> bool:
+    """Raw tool output can hold anything, so only compliance opens it."""
+    return evidence.purpose != "raw_output" or "compliance" in caller.roles

@@ -1,0 +1,132 @@
+"""Every action: search and filter over millions of rows, and all that is known about one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_POST
+
+from console import words
+from console.account import account, pretty
+from console.forms import ActionFilter
+from console.http import Request, in_tenant
+from console.story import story
+from console.templatetags.console import marked, stamp, state_badge
+from console.title import title
+from ledger import queries
+from reviews.operations import schedules
+
+PAGE = 50
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    filters = ActionFilter(request.GET)
+    wanted = filters.wanted() if filters.is_valid() else {}
+    named = _uuid(wanted.get("q", ""))
+    if named and queries.action(request.tenant.id, named):
+        return redirect("action", request.tenant.slug, named)
+    before = _uuid(request.GET.get("before", ""))
+    found = queries.actions(request.tenant.id, before=before, limit=PAGE + 1, **wanted)
+    context = {
+        "here": "actions",
+        "filters": filters,
+        "rows": _rows(request, found[:PAGE]),
+        "live": before is None,
+        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        "newest": _page_after(request, None) if before else "",
+        "empty": "No action matches" if wanted else "0 actions so far",
+    }
+    return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
+
+
+@in_tenant()
+def action(request: Request, action_id: UUID) -> HttpResponse:
+    context = {
+        "here": "actions",
+        "actions_href": reverse("actions", args=[request.tenant.slug]),
+        "shown": story(account(request.tenant, _found(request, action_id)), caller=request.caller),
+    }
+    return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
+
+
+@in_tenant()
+def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
+    told = account(request.tenant, _found(request, action_id))
+    if not 1 <= seq <= len(told.history):
+        raise Http404
+    event, snapshot, detail = told.history[seq - 1]
+    context = {
+        "here": "actions",
+        "back": told.page("action", action_id),
+        "title": told.title,
+        "event": event,
+        "word": words.EVENTS.get(event.kind, words.sentence(event.kind)),
+        "actor": told.names.get(event.actor_id, event.actor_kind),
+        "entry_hash": bytes(event.entry_hash).hex(),
+        "prev_hash": bytes(event.prev).hex() if event.prev else "",
+        "envelope": bytes(event.envelope).decode(),
+        "entry": pretty(snapshot) if snapshot else "",
+        "detail": pretty(detail) if detail else "",
+    }
+    return render(request, "actions/_entry.html" if request.htmx else "actions/entry.html", context)
+
+
+@in_tenant("operator")
+@require_POST
+def verify(request: Request, action_id: UUID) -> HttpResponse:
+    found = _found(request, action_id)
+    schedules.schedule(
+        tenant_id=request.tenant.id, action_id=found.id, due_at=request.as_of, priority=5, at=request.as_of
+    )
+    messages.success(request, "The system of record will be read again at once.")
+    return redirect("action", request.tenant.slug, action_id)
+
+
+def _found(request: Request, action_id: UUID) -> Any:
+    found = queries.action(request.tenant.id, action_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _page_after(request: Request, last: UUID | None) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
+    return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
+
+
+def _rows(request: Request, found: list[Any]) -> SafeString:
+    # The template engine costs more than the query here (performance.md), so rows are written in Python.
+    base = reverse("actions", args=[request.tenant.slug])
+    return mark_safe("".join(_row(base, each, request.as_of) for each in found))
+
+
+def _row(base: str, action: Any, as_of: datetime) -> str:
+    found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
+    return (
+        f'<tr data-item data-part="{action.id}">'
+        f'<td class="fit">{state_badge(action.state, action.contradicted)}</td>'
+        f'<td class="clip"><a class="open" href="{base}/{action.id}">'
+        f"{marked(title(action.operation_kind, action.target))}</a></td>"
+        f'<td class="nowrap">{escape(action.agent)}</td>'
+        f'<td class="nowrap mono roomy">{escape(action.tool)}</td>'
+        f'<td class="nowrap muted roomy">{words.side_effect_class(action.side_effect_class)}</td>'
+        f'<td class="nowrap">{found}</td>'
+        f'<td class="num fit">{stamp(action.changed_at, as_of=as_of)}</td></tr>'
+    )

@@ -1,0 +1,50 @@
+"""One piece of evidence: what it is, where it came from, and its content where this person may read it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+
+from console import words
+from console.account import pretty
+from console.http import Request, in_tenant
+from console.story import may_open
+from ledger import queries
+from ledger.rules.sealing import CannotOpen
+
+
+@in_tenant()
+def evidence(request: Request, pointer: UUID) -> HttpResponse:
+    found = queries.evidence(request.tenant.id, pointer)
+    if found is None:
+        raise Http404
+    text, withheld = _content(request, found)
+    context = {
+        "here": "actions",
+        "evidence": found,
+        "kind": words.EVIDENCE.get(found.purpose, words.sentence(found.purpose)),
+        "text": text,
+        "withheld": withheld,
+    }
+    return render(request, "evidence/_detail.html" if request.htmx else "evidence/detail.html", context)
+
+
+def _content(request: Request, found: Any) -> tuple[str, str]:
+    if not may_open(found, request.caller):
+        return "", "Raw tool output is opened by compliance only."
+    try:
+        data = queries.opened(request.tenant.id, found.id) or b""
+    except CannotOpen as gone:
+        return "", gone.detail
+    return _readable(data), ""
+
+
+def _readable(data: bytes) -> str:
+    try:
+        return pretty(orjson.loads(data))
+    except orjson.JSONDecodeError:
+        return data.decode("utf-8", "replace")

@@ -1,0 +1,167 @@
+"""Home: what waits for me, what is not known, and whether the console itself is well."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals import queries as before
+from console import words
+from console.http import Request, in_tenant
+from console.title import title
+from ledger import queries as record
+from reviews import queries as after
+
+UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
+HELD = ("REVIEW_REQUIRED",)
+VERIFYING = ("ACCEPTED", "PENDING", "COMMITTED")
+SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED")
+MOST_ROWS = 12
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    context = {
+        "here": "home",
+        "figures": _figures(request),
+        "waiting": _waiting(request),
+        "troubled": _troubled(request),
+        "systems": _systems(request),
+        "refused": _refused(request),
+        "settled": _settled(request),
+        "may_lift": "operator" in request.caller.roles,
+    }
+    return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
+
+
+def _figures(request: Request) -> list[dict[str, Any]]:
+    tenant, slug = request.tenant.id, request.tenant.slug
+    actions = reverse("actions", args=[slug])
+    counted = (
+        ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), before.waiting(tenant)),
+        ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant)),
+        ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", record.standing(tenant, UNKNOWN)),
+        ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", record.standing(tenant, HELD)),
+        ("state-verifying", "Being verified", f"{actions}?state=PENDING", record.standing(tenant, VERIFYING)),
+    )
+    return [
+        {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
+        for icon, word, href, (count, oldest) in counted
+    ]
+
+
+def _waiting(request: Request) -> list[dict[str, Any]]:
+    """Approvals for reviewers and cases for operators, the oldest first."""
+    items = _approvals(request) if "reviewer" in request.caller.roles else []
+    items += _cases(request) if "operator" in request.caller.roles else []
+    return sorted(items, key=lambda item: item["since"])[:MOST_ROWS]
+
+
+def _approvals(request: Request) -> list[dict[str, Any]]:
+    tenant = request.tenant
+    asked = before.approvals(tenant.id, limit=MOST_ROWS)
+    actions = record.actions_by_id(tenant.id, [each.action_id for each in asked])
+    sessions = before.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
+    return [
+        {
+            "icon": "approvals",
+            "kind": "Approval",
+            "href": reverse("approval", args=[tenant.slug, each.id]),
+            "title": _title(actions[each.action_id]),
+            "sub": f"{actions[each.action_id].agent}: {sessions[actions[each.action_id].session_id].goal}",
+            "since": each.requested_at,
+            "decide_by": each.decide_by,
+        }
+        for each in asked
+    ]
+
+
+def _cases(request: Request) -> list[dict[str, Any]]:
+    """Cases that nobody owns, and mine."""
+    tenant, me = request.tenant, request.caller.actor.id
+    mine = [each for each in after.cases(tenant.id) if each.claimed_by in (None, me)]
+    actions = record.actions_by_id(tenant.id, [each.action_id for each in mine])
+    return [
+        {
+            "icon": "cases",
+            "kind": "Case",
+            "href": reverse("case", args=[tenant.slug, each.id]),
+            "title": _title(actions[each.action_id]),
+            "sub": f"{_found(each)}. {'Owned by you.' if each.claimed_by else 'Nobody owns it yet.'}",
+            "since": each.opened_at,
+        }
+        for each in mine
+    ]
+
+
+def _found(case: Any) -> str:
+    return words.discrepancy(case.discrepancy) if case.discrepancy else words.sentence(case.reason)
+
+
+def _troubled(request: Request) -> list[dict[str, Any]]:
+    found = record.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
+    return [_row(request, each) for each in sorted(found, key=lambda each: each.changed_at)]
+
+
+def _settled(request: Request) -> list[dict[str, Any]]:
+    return [_row(request, each) for each in record.actions(request.tenant.id, states=list(SETTLED), limit=6)]
+
+
+def _row(request: Request, action: Any) -> dict[str, Any]:
+    found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
+    return {
+        "state": action.state,
+        "contradicted": action.contradicted,
+        "href": reverse("action", args=[request.tenant.slug, action.id]),
+        "title": _title(action),
+        "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
+        "since": action.changed_at,
+    }
+
+
+def _systems(request: Request) -> list[dict[str, Any]]:
+    """Verification debt: what each authoritative system owes us, and when it last answered."""
+    tenant = request.tenant.id
+    due = [each for each in after.schedules(tenant) if each.due_at <= request.as_of]
+    actions = record.actions_by_id(tenant, [each.action_id for each in due])
+    waits: dict[str, list[Any]] = {system.name: [] for system in record.systems(tenant)}
+    for each in due:
+        waits.setdefault(_system_of(tenant, actions.get(each.action_id)), []).append(each.due_at)
+    read = _last_read(tenant)
+    return [
+        {"name": name, "due": len(times), "oldest_due_at": min(times, default=None), "last_read_at": read.get(name)}
+        for name, times in sorted(waits.items())
+    ]
+
+
+def _system_of(tenant: UUID, action: Any) -> str:
+    contract = before.disclosed_contract(tenant, action.contract_digest) if action else None
+    return contract.verification.system if contract and contract.verification else "no system"
+
+
+def _last_read(tenant: UUID) -> dict[str, Any]:
+    runs = [run for run in after.recent_runs(tenant) if run.source]
+    return {run.source: run.at for run in reversed(runs)}
+
+
+def _refused(request: Request) -> list[dict[str, Any]]:
+    since = request.as_of - timedelta(days=1)
+    return [
+        {
+            "code": call.code,
+            "agent": call.agent_id,
+            "tool": call.tool,
+            "href": reverse("session", args=[request.tenant.slug, call.session_id]),
+            "at": call.at,
+        }
+        for call in before.refused_calls(request.tenant.id, since=since, limit=6)
+    ]
+
+
+def _title(action: Any) -> str:
+    return title(action.operation_kind, action.target)

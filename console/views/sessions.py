@@ -1,0 +1,61 @@
+"""One session of an agent: its pinned goal, every call, and what may be told."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals import queries
+from console.http import Request, in_tenant
+from console.title import title
+from ledger import queries as record
+from reviews.operations.reports import report_on
+
+MOST_TOLD = 20
+
+
+@in_tenant()
+def session(request: Request, session_id: UUID) -> HttpResponse:
+    found = queries.session(request.tenant.id, session_id)
+    if found is None:
+        raise Http404
+    actions = {each.id: each for each in record.actions(request.tenant.id, session=session_id, limit=500)}
+    calls = [_call(request, each, actions) for each in queries.calls_of(request.tenant.id, session_id)]
+    context = {
+        "here": "actions",
+        "session": found,
+        "goal": {"text": found.goal, "hash": found.pin_hash, "pinned_at": found.pinned_at, "agent": found.agent_id},
+        "undisclosed": len(queries.attempted_undisclosed(request.tenant.id, session_id=session_id)),
+        "live_ids": " ".join(str(each) for each in [session_id, *actions]),
+        "told": _told(list(actions.values())[:MOST_TOLD]),
+        "calls": calls,
+        "tools": [tool["name"] for tool in found.contract["tools"]],
+        "over": found.pin_expires_at <= request.as_of,
+    }
+    return render(request, "sessions/_detail.html" if request.htmx else "sessions/detail.html", context)
+
+
+def _call(request: Request, call: Any, actions: dict[UUID, Any]) -> dict[str, Any]:
+    action = actions.get(call.action_id)
+    return {
+        "row": call,
+        "action": action,
+        "title": title(action.operation_kind, action.target) if action else call.tool,
+        "href": reverse("action", args=[request.tenant.slug, action.id]) if action else "",
+        "icon": "tick" if call.accepted else "stop",
+        "family": "" if call.accepted else "false",
+        "hint": call.result.get("hint") or "",
+    }
+
+
+def _told(actions: list[Any]) -> list[dict[str, Any]]:
+    """The report on each action of the session: the only words that may be told (oldest first)."""
+    return [
+        {"action": each, "title": title(each.operation_kind, each.target), "text": report_on(each, entry).text}
+        for each in reversed(actions)
+        if (entry := record.entry(each.tenant_id, each.id, each.seq))
+    ]
