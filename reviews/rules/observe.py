@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -132,6 +132,16 @@ def bindings(observation: Observation | None) -> dict[str, Any]:
 
 def _parts(observation: Observation) -> tuple[str | None, str | None, str | None]:
     return observation.error_code, observation.error_message, observation.error_phase
+
+
+def telling(observations: Sequence[Observation]) -> Observation | None:
+    """The answer that a reading is held against, of several in the order in which they came.
+
+    A claim of success is not taken back by a later answer: absence then contradicts it and is held for a
+    person, instead of becoming FAILED. Without a claim, the newest answer tells.
+    """
+    claims = [one for one in observations if one.claimed_success]
+    return claims[-1] if claims else next(reversed(observations), None)
 
 
 def next_state(observation: Observation, state: State) -> State | None:

@@ -130,7 +130,7 @@ def reconcile(inputs: Inputs) -> Verdict:
     weak = next((reading for reading in inputs.readings if not reading.is_strong), None)
     if weak is not None:
         return _weak(inputs, weak)
-    found = tuple(_finding(inputs.readings, name) for name in inputs.facts.required_effects)
+    found = tuple(_finding(inputs, name) for name in inputs.facts.required_effects)
     results = tuple(result for reading in inputs.readings for result in _predicates(inputs, reading))
     verdict = _judged(inputs, found, results)
     strongest = inputs.readings[0].consistency
@@ -238,9 +238,9 @@ def _words(inputs: Inputs) -> frozenset[str]:
 # Layers 3 to 7: what strong readings say
 
 
-def _finding(readings: tuple[Reading, ...], name: str) -> EffectFinding:
-    seen = [reading.effect(name) for reading in readings]
-    found = {_found(effect) for effect in seen}
+def _finding(inputs: Inputs, name: str) -> EffectFinding:
+    seen = [reading.effect(name) for reading in inputs.readings]
+    found = {_found(effect, mutating=inputs.facts.mutating) for effect in seen}
     count = max(effect.count for effect in seen)
     if len(found) == 1:
         return EffectFinding(name, found.pop(), count)
@@ -251,12 +251,13 @@ def _finding(readings: tuple[Reading, ...], name: str) -> EffectFinding:
     return EffectFinding(name, Found.DIVERGENT if both else Found.PENDING, count)
 
 
-def _found(effect: Effect) -> Found:
+def _found(effect: Effect, *, mutating: bool) -> Found:
     if effect.present is None:
         return Found.UNTOLD
     if not effect.present:
         return Found.ABSENT
-    if effect.count > 1:
+    # What is only looked up may well be there more than once.
+    if effect.count > 1 and mutating:
         return Found.DUPLICATE
     return Found.PENDING if effect.pending else Found.PRESENT
 
@@ -273,6 +274,8 @@ def _predicates(inputs: Inputs, reading: Reading) -> tuple[PredicateResult, ...]
 
 def _judged(inputs: Inputs, found: tuple[EffectFinding, ...], results: tuple[PredicateResult, ...]) -> Verdict:
     pointed = pointed_to({key for reading in inputs.readings for key in reading.indicators})
+    if not inputs.facts.mutating:
+        pointed = pointed - {Discrepancy.DUPLICATE_SIDE_EFFECT}
     grave = pointed | _grave(found, results)
     if grave & {Discrepancy.WRONG_TARGET_MODIFIED, Discrepancy.DUPLICATE_SIDE_EFFECT}:
         return _mismatch(inputs, grave | _false(results), found)

@@ -22,6 +22,7 @@ KEEP = None
 _S = State
 _STATUSES: dict[State, tuple[str | None, str | None, str | None]] = {
     _S.VALIDATED: ("NOT_EXECUTED", "NOT_STARTED", "NOT_STARTED"),
+    _S.EXECUTING: ("EXECUTING", "NOT_STARTED", "NOT_STARTED"),
     _S.ACCEPTED: ("ACCEPTED", "NOT_STARTED", "NOT_STARTED"),
     _S.PENDING: ("PENDING", "PENDING", "NOT_STARTED"),
     _S.COMMITTED: ("COMMITTED", "VERIFIED", "NOT_STARTED"),
@@ -32,11 +33,14 @@ _STATUSES: dict[State, tuple[str | None, str | None, str | None]] = {
     _S.VERIFICATION_TIMEOUT: ("PENDING", "TIMEOUT", "UNKNOWN"),
     _S.UNKNOWN: ("UNKNOWN", KEEP, "UNKNOWN"),
     _S.COMPENSATING: (KEEP, KEEP, KEEP),
+    _S.COMPENSATED: ("COMMITTED", "VERIFIED", "COMPENSATED"),
+    _S.COMPENSATION_FAILED: (KEEP, "FAILED", "REVIEW_REQUIRED"),
     _S.FORWARD_RECOVERY: ("COMMITTED", KEEP, KEEP),
     _S.ROLLED_BACK: ("FAILED", "VERIFIED", "ROLLED_BACK"),
     _S.REVIEW_REQUIRED: (KEEP, KEEP, "REVIEW_REQUIRED"),
+    _S.ABANDONED: (KEEP, KEEP, KEEP),
 }
-_NEEDS_COMMITMENT = {_S.COMPENSATING, _S.RECONCILIATION_FAILED}
+_NEEDS_COMMITMENT = {_S.COMPENSATING, _S.COMPENSATION_FAILED, _S.RECONCILIATION_FAILED}
 
 KINDS: dict[State, str] = {
     _S.VALIDATED: "retry_allowed",
@@ -91,6 +95,8 @@ def entering(state: State, before: Entry, *, at: datetime) -> Changes:
     # Nobody saw a commit before a timeout or an unknown: the entry goes on saying so.
     if state in _NEEDS_COMMITMENT and before["execution"]["status"] != "COMMITTED":
         changes["execution"] = {"status": "UNKNOWN"}
+    if state is _S.FORWARD_RECOVERY and before["verification"]["status"] == "VERIFIED":
+        changes["verification"] = {"status": "PENDING"}  # of what remains to be done
     times = {"verified_at"} if state in _VERIFIED else set()
     times |= {"reconciled_at"} if state in _RECONCILED else set()
     if times:

@@ -120,7 +120,7 @@ def means(inputs: Inputs, verdict: Verdict) -> Means:
 def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
     """What a verdict has shown, for the lifecycle to ask for; nothing is claimed that was not read."""
     elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
-    happened = verdict.effect_seen or elsewhere
+    happened = inputs.facts.mutating and (verdict.effect_seen or elsewhere)
     nothing = verdict.decisive and not happened
     shown = {
         Ground.DECISIVE_READ: verdict.decisive,

@@ -18,7 +18,7 @@ from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 CHECK = check_for("databases")
 READER = "counterfoil_check_reader"
-BINDINGS = {
+BINDINGS: dict[str, dict[str, object]] = {
     "si": {},
     "sr": {"order_id": "o-17", "amount": 1000},
     "so": {},

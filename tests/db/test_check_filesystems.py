@@ -229,7 +229,7 @@ class TestRaces:
                 (root / "other").rename(named)
             return really(path, flags, **kwargs)
 
-        monkeypatch.setattr(filesystems.os, "open", replaced)
+        monkeypatch.setattr(os, "open", replaced)
         with pytest.raises(CheckFailed, match="replaced") as failed:
             look(root, "reports/q1.txt")
         assert failed.value.retryable
@@ -240,10 +240,10 @@ class TestRaces:
         def grown(file, size):
             with (root / "reports/q1.txt").open("a") as more:
                 more.write("!")
-            monkeypatch.setattr(filesystems.os, "read", really)
+            monkeypatch.setattr(os, "read", really)
             return really(file, size)
 
-        monkeypatch.setattr(filesystems.os, "read", grown)
+        monkeypatch.setattr(os, "read", grown)
         with pytest.raises(CheckFailed, match="changed"):
             look(root, "reports/q1.txt")
 
@@ -256,7 +256,7 @@ class TestRaces:
                 (root / "reports").symlink_to("/etc")
             return really(path, flags, **kwargs)
 
-        monkeypatch.setattr(filesystems.os, "open", swapped)
+        monkeypatch.setattr(os, "open", swapped)
         with pytest.raises(CheckFailed):
             look(root, "reports/passwd")
 

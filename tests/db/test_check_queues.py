@@ -208,7 +208,7 @@ def test_messages_from_before_the_execution_are_left_out(valkey_url, events):
 
 
 def test_bytes_that_are_no_text_do_not_end_the_reading(valkey_url, events):
-    events.xadd("shop:events", {"key": b"\xff\xfe"})
+    events.xadd("shop:events", {"key": b"\xff\xfe", "order_id": "o-1"})
     publish(events)
     consume(events)
     assert look(valkey_url).effects[0].count == 1

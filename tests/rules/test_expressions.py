@@ -13,7 +13,7 @@ from ledger.rules import expression_tree, expressions
 from ledger.rules.expressions import VARIABLES, BadExpression, NoValue, Truth
 from ledger.rules.lifecycle import State
 
-NOTHING = {name: {} for name in VARIABLES}
+NOTHING: dict[str, dict[str, object]] = {name: {} for name in VARIABLES}
 
 
 def truth(text, **bindings):
@@ -105,7 +105,7 @@ def test_what_the_evaluator_would_bend_is_undecidable(value, word):
 
 
 def test_values_too_deep_are_undecidable():
-    value: list = []
+    value: list[object] = []
     for _ in range(100):
         value = [value]
     assert truth("sa.a == sa.a", sa={"a": value}) is Truth.UNDECIDABLE
@@ -222,6 +222,11 @@ def test_a_form_that_cannot_be_read_is_our_mistake():
     for damaged in (b"", b"\x01", b"\x12\xff", b"\x12\x04\x22\x02\x2a\x00"):
         with pytest.raises(ValueError, match="another form"):
             expression_tree.read(damaged)
+
+
+def test_the_fields_that_a_predicate_asks_about_are_known():
+    text = "row.a > 1 && row.b.c == sr.x && [1].all(row, row == 1)"
+    assert expressions.fields_of(text, "row", ("row", "sr")) == ("a", "b")
 
 
 class TestLookupParameters:

@@ -127,6 +127,13 @@ def test_a_call_that_never_left_has_nothing_to_verify():
     assert after["idempotency"]["status"] == "FAILED_RETRYABLE"
 
 
+def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
+    claim, later = seen("success"), seen("failed")
+    assert observe.telling([]) is None
+    assert observe.telling([claim, later]) == claim
+    assert observe.telling([seen("timeout"), later]) == later
+
+
 def test_without_an_answer_expressions_see_nothing():
     assert observe.bindings(None) == {}
     shown = observe.bindings(seen("failed", error={"code": "X"}, evidence={"id": 1}))

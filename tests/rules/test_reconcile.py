@@ -103,6 +103,7 @@ class TestTheTableOfTheExample:
         outcome, passed, snapshot = walk(early)
         assert passed == []
         assert outcome.decision.row == "RT-07"
+        assert outcome.next_read_at
         assert at(41) < outcome.next_read_at <= HORIZON
         late = inputs(reading(no_refund()), observation=None, entry=snapshot)
         outcome, passed, snapshot = walk(late)
@@ -121,7 +122,7 @@ class TestTheTableOfTheExample:
         assert outcome.case
         assert outcome.decision.row == "RT-09"
         assert outcome.decision.wanted is State.COMPENSATING
-        assert "names no tool" in outcome.decision.held_because
+        assert "names no tool" in str(outcome.decision.held_because)
         assert (outcome.verdict.done, outcome.verdict.open) == (("refund",), ("notice",))
         assert snapshot["reconciliation"]["discrepancy_class"] == "PARTIAL_APPLICATION"
 
@@ -391,6 +392,7 @@ class TestWhatCannotBeTold:
         soon = inputs(reading(no_refund(), observed_at=at(30)), sla_at=at(10), at=at(30), observation=None)
         outcome, passed, _ = walk(soon)
         assert passed == []
+        assert outcome.next_read_at
         assert outcome.next_read_at <= HORIZON
 
     @pytest.mark.req("R-VD-14")
@@ -443,6 +445,19 @@ class TestReadOnly:
         outcome, passed, _ = walk(self.looked_up(observation=None, retry_safe=True))
         assert passed == ["FAILED", "VALIDATED"]
 
+    @pytest.mark.req("R-VD-01")
+    def test_a_reading_of_another_tenant_is_reviewed_and_freezes_nothing(self):
+        found = refund(scope={"tenant": ("other",)})
+        facts = replace(self.FACTS, required_effects=("refund",), predicates=())
+        outcome, passed, _ = walk(inputs(reading(found), facts=facts))
+        assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
+        assert outcome.verdict.discrepancy == "WRONG_TARGET_MODIFIED"
+        assert outcome.freeze == ()
+
+    def test_what_is_only_looked_up_may_be_there_twice(self):
+        facts = replace(self.FACTS, required_effects=("refund",), predicates=())
+        assert walk(inputs(reading(refund(count=3)), facts=facts))[1] == SUCCEEDED
+
 
 class TestCriticalMutations:
     FACTS = replace(FACTS, side_effect_class=SideEffectClass.CRITICAL_MUTATION, sources=("shop", "bank"))
@@ -469,7 +484,7 @@ class TestRecoveryBelowHighRisk:
         outcome, passed, _ = walk(wrong)
         assert passed == REVIEWED
         assert outcome.decision.row == "RT-03"
-        assert "does not run" in outcome.decision.held_because
+        assert "does not run" in str(outcome.decision.held_because)
 
     @pytest.mark.req("R-RP-03", "R-RP-50")
     def test_it_runs_beside_the_review_where_it_may(self):
@@ -486,7 +501,7 @@ class TestRecoveryBelowHighRisk:
         never = inputs(reading(no_refund()), facts=MEDIUM, automatic=frozenset({State.COMPENSATING}))
         outcome, passed, _ = walk(never)
         assert passed == REVIEWED
-        assert "Nothing was found" in outcome.decision.held_because
+        assert "Nothing was found" in str(outcome.decision.held_because)
 
     def test_a_local_transaction_is_rolled_back_only_when_nothing_was_seen(self):
         local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION, rollback_tool="undo", compensation_tool=None)
@@ -583,7 +598,7 @@ def any_inputs(draw):
 
 
 @pytest.mark.req("R-RC-01", "R-VD-09", "R-CX-04", "R-SM-21")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(any_inputs())
 def test_whatever_is_found_the_way_is_legal_and_success_is_proven(case):
     """Every step is legal on grounds that were shown, every entry is valid, and nothing passes unproven."""
@@ -595,7 +610,7 @@ def test_whatever_is_found_the_way_is_legal_and_success_is_proven(case):
         assert all(one.holds in {"TRUE", "NOT_APPLICABLE"} for one in found.predicates)
         assert found.result is Result.SUCCESS
     if outcome.state is State.FAILED:
-        assert not found.effect_seen
+        assert not found.effect_seen or not case.facts.mutating
         assert case.readings
         assert not case.claimed_success or not case.facts.mutating
     if outcome.state is State.PENDING:
