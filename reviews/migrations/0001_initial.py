@@ -6,149 +6,191 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Case',
+            name="Case",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('action_id', models.UUIDField()),
-                ('state', models.CharField(max_length=16)),
-                ('reason', models.CharField(max_length=48)),
-                ('discrepancy', models.CharField(blank=True, max_length=32)),
-                ('side_effect_class', models.CharField(max_length=32)),
-                ('severity', models.SmallIntegerField()),
-                ('tool', models.CharField(max_length=128)),
-                ('target', models.CharField(max_length=512)),
-                ('claimed_by', models.UUIDField(null=True)),
-                ('claimed_at', models.DateTimeField(null=True)),
-                ('proposed_resolution', models.CharField(blank=True, max_length=24)),
-                ('proposed_reason', models.TextField(blank=True)),
-                ('proposed_evidence', models.JSONField(default=list)),
-                ('proposed_by', models.UUIDField(null=True)),
-                ('resolution', models.CharField(blank=True, max_length=24)),
-                ('opened_at', models.DateTimeField()),
-                ('resolved_at', models.DateTimeField(null=True)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("action_id", models.UUIDField()),
+                ("state", models.CharField(max_length=16)),
+                ("reason", models.CharField(max_length=48)),
+                ("discrepancy", models.CharField(blank=True, max_length=32)),
+                ("side_effect_class", models.CharField(max_length=32)),
+                ("severity", models.SmallIntegerField()),
+                ("tool", models.CharField(max_length=128)),
+                ("target", models.CharField(max_length=512)),
+                ("claimed_by", models.UUIDField(null=True)),
+                ("claimed_at", models.DateTimeField(null=True)),
+                ("proposed_resolution", models.CharField(blank=True, max_length=24)),
+                ("proposed_reason", models.TextField(blank=True)),
+                ("proposed_evidence", models.JSONField(default=list)),
+                ("proposed_by", models.UUIDField(null=True)),
+                ("resolution", models.CharField(blank=True, max_length=24)),
+                ("opened_at", models.DateTimeField()),
+                ("resolved_at", models.DateTimeField(null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['tenant_id', 'state', 'severity', 'opened_at'], name='case_queue')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'RESOLVED'), _negated=True), fields=('tenant_id', 'action_id'), name='case_one_open_per_action')],
+                "indexes": [models.Index(fields=["tenant_id", "state", "severity", "opened_at"], name="case_queue")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("state", "RESOLVED"), _negated=True),
+                        fields=("tenant_id", "action_id"),
+                        name="case_one_open_per_action",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Comment',
+            name="Comment",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('case_id', models.UUIDField()),
-                ('author', models.UUIDField()),
-                ('text', models.TextField()),
-                ('at', models.DateTimeField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("case_id", models.UUIDField()),
+                ("author", models.UUIDField()),
+                ("text", models.TextField()),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'indexes': [models.Index(fields=['tenant_id', 'case_id', 'id'], name='comment_by_case')],
+                "indexes": [models.Index(fields=["tenant_id", "case_id", "id"], name="comment_by_case")],
             },
         ),
         migrations.CreateModel(
-            name='Incident',
+            name="Incident",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('kind', models.CharField(max_length=12)),
-                ('title', models.CharField(max_length=300)),
-                ('action_id', models.UUIDField(null=True)),
-                ('state', models.CharField(max_length=16)),
-                ('opened_at', models.DateTimeField()),
-                ('closed_at', models.DateTimeField(null=True)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("kind", models.CharField(max_length=12)),
+                ("title", models.CharField(max_length=300)),
+                ("action_id", models.UUIDField(null=True)),
+                ("state", models.CharField(max_length=16)),
+                ("opened_at", models.DateTimeField()),
+                ("closed_at", models.DateTimeField(null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['tenant_id', 'action_id'], name='incident_by_action')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('kind__in', ['operations', 'security'])), name='incident_kind_is_known')],
+                "indexes": [models.Index(fields=["tenant_id", "action_id"], name="incident_by_action")],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("kind__in", ["operations", "security"])), name="incident_kind_is_known"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Observation',
+            name="Observation",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('action_id', models.UUIDField()),
-                ('attempt', models.IntegerField()),
-                ('status', models.CharField(max_length=16)),
-                ('claimed_success', models.BooleanField()),
-                ('error_code', models.CharField(blank=True, max_length=64)),
-                ('source', models.CharField(max_length=16)),
-                ('late', models.BooleanField(default=False)),
-                ('pointer', models.UUIDField()),
-                ('raw_pointer', models.UUIDField(null=True)),
-                ('at', models.DateTimeField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("action_id", models.UUIDField()),
+                ("attempt", models.IntegerField()),
+                ("status", models.CharField(max_length=16)),
+                ("claimed_success", models.BooleanField()),
+                ("error_code", models.CharField(blank=True, max_length=64)),
+                ("source", models.CharField(max_length=16)),
+                ("late", models.BooleanField(default=False)),
+                ("pointer", models.UUIDField()),
+                ("raw_pointer", models.UUIDField(null=True)),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'indexes': [models.Index(fields=['tenant_id', 'action_id', 'id'], name='observation_by_action')],
+                "indexes": [models.Index(fields=["tenant_id", "action_id", "id"], name="observation_by_action")],
             },
         ),
         migrations.CreateModel(
-            name='Report',
+            name="Report",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('action_id', models.UUIDField()),
-                ('event_id', models.UUIDField()),
-                ('code', models.CharField(max_length=48)),
-                ('text', models.TextField()),
-                ('completed', models.BooleanField()),
-                ('told_to', models.UUIDField()),
-                ('at', models.DateTimeField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("action_id", models.UUIDField()),
+                ("event_id", models.UUIDField()),
+                ("code", models.CharField(max_length=48)),
+                ("text", models.TextField()),
+                ("completed", models.BooleanField()),
+                ("told_to", models.UUIDField()),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('tenant_id', 'event_id', 'told_to'), name='report_once_per_state')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant_id", "event_id", "told_to"), name="report_once_per_state")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('pk', models.CompositePrimaryKey('tenant_id', 'id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('id', models.UUIDField()),
-                ('action_id', models.UUIDField()),
-                ('number', models.IntegerField()),
-                ('source', models.CharField(max_length=200)),
-                ('consistency', models.CharField(max_length=16)),
-                ('freshness', models.CharField(max_length=200)),
-                ('result', models.CharField(max_length=24)),
-                ('discrepancy', models.CharField(blank=True, max_length=32)),
-                ('recovery_row', models.CharField(blank=True, max_length=8)),
-                ('recovery_decision', models.CharField(blank=True, max_length=48)),
-                ('pointer', models.UUIDField()),
-                ('at', models.DateTimeField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant_id", "id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("tenant_id", models.UUIDField()),
+                ("id", models.UUIDField()),
+                ("action_id", models.UUIDField()),
+                ("number", models.IntegerField()),
+                ("source", models.CharField(max_length=200)),
+                ("consistency", models.CharField(max_length=16)),
+                ("freshness", models.CharField(max_length=200)),
+                ("result", models.CharField(max_length=24)),
+                ("discrepancy", models.CharField(blank=True, max_length=32)),
+                ("recovery_row", models.CharField(blank=True, max_length=8)),
+                ("recovery_decision", models.CharField(blank=True, max_length=48)),
+                ("pointer", models.UUIDField()),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('tenant_id', 'action_id', 'number'), name='run_is_numbered')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant_id", "action_id", "number"), name="run_is_numbered")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Schedule',
+            name="Schedule",
             fields=[
-                ('action_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('tenant_id', models.UUIDField()),
-                ('due_at', models.DateTimeField()),
-                ('claimed_until', models.DateTimeField(null=True)),
-                ('priority', models.SmallIntegerField(default=0)),
+                ("action_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("tenant_id", models.UUIDField()),
+                ("due_at", models.DateTimeField()),
+                ("claimed_until", models.DateTimeField(null=True)),
+                ("priority", models.SmallIntegerField(default=0)),
                 ("readings", models.IntegerField(default=0)),
                 ("opened_at", models.DateTimeField()),
             ],
             options={
-                'indexes': [models.Index(fields=['due_at'], name='schedule_by_time')],
+                "indexes": [models.Index(fields=["due_at"], name="schedule_by_time")],
             },
         ),
     ]

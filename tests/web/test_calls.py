@@ -19,7 +19,7 @@ REFUND = {"order_id": "EX-7F3A21", "amount": 1250, "currency": "EUR", "reason": 
 def registered(operator_key: Api) -> None:
     document = json.loads((CONTRACTS / "issue_refund.json").read_text())
     assert operator_key.post("/systems", {"name": "shop", "pattern": "databases"}).status_code == 201
-    assert operator_key.post("/contracts", document).status_code == 201, operator_key.post("/contracts", document).json()
+    assert operator_key.post("/contracts", document).status_code == 201
     body = {"agent_id": "support", "version": "1", "tools": ["issue_refund"]}
     assert operator_key.post("/agents", body).status_code == 201
 
