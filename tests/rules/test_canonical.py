@@ -136,7 +136,7 @@ def test_nesting_beyond_the_bound_is_refused_by_writer_and_reader(depth):
         {b"a": "a"},
         b"bytes",
         {"set"},
-        object(),
+        pytest.param(object(), id="an object"),
         1j,
     ],
     ids=repr,
