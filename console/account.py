@@ -143,7 +143,7 @@ def _decided(told: Account) -> dict[str, Any]:
 
 def _executed(told: Account) -> dict[str, Any]:
     if not told.attempts:
-        return {"actor": "", "at": None, "proof": []}
+        return {"actor": "no executor", "at": None, "proof": []}
     attempt = told.attempts[-1]
     actor = f"{attempt.executor_id}, attempt {attempt.number}"
     if not told.observations:
@@ -155,7 +155,7 @@ def _executed(told: Account) -> dict[str, Any]:
 
 def _read_back(told: Account) -> dict[str, Any]:
     if not told.runs:
-        return {"actor": "", "at": None, "proof": []}
+        return {"actor": "not read yet" if told.attempts else "nothing was executed", "at": None, "proof": []}
     run = told.runs[-1]
     actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
     return {"actor": actor, "at": run.at, "proof": [{"href": told.page("evidence", run.pointer), "word": "readback"}]}

@@ -23,17 +23,18 @@ def dispute(tenant: Any, case: Any, *, caller: Caller) -> dict[str, Any]:
     action = record.action(tenant.id, case.action_id)
     assert action is not None
     told = account(tenant, action)
+    policy = _policy(told)
     label, definition = words.DISCREPANCIES.get(case.discrepancy, (words.sentence(case.reason), ""))
     return {
         "row": case,
         "action": action,
         "title": told.title,
         "label": label,
-        "definition": definition or told.found.get("verdict", {}).get("reason", ""),
+        "definition": definition or policy["finding"].capitalize(),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
         "report": report_on(action, told.entry).text,
         "axes": axes(told),
-        "policy": _policy(told),
+        "policy": policy,
         "layers": layers(told),
         "predicates": predicates(told),
         "readbacks": _readbacks(told),
@@ -67,13 +68,18 @@ def _choices(told: Account, case: Any, caller: Caller) -> dict[str, Any]:
         "may_claim": works and case.claimed_by is None,
         "may_release": works and mine,
         "may_settle": works and case.state == "OPEN" and bool(allowed),
-        "may_confirm": works and case.state == "AWAITING_SECOND" and case.proposed_by != caller.actor.id,
-        "may_comment": bool({"operator", "reviewer"} & caller.roles),
+        "may_confirm": _may_confirm(case, caller),
+        "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "why_not": _why_not(case, caller, allowed),
         "resolutions": [_resolution(held, each) for each in allowed],
         "proposed": _proposed(told, case) if case.state == "AWAITING_SECOND" else None,
         "settled": _settled(told, case) if case.state == "RESOLVED" else None,
     }
+
+
+def _may_confirm(case: Any, caller: Caller) -> bool:
+    second = bool({"operator", "reviewer"} & caller.roles) and case.proposed_by != caller.actor.id
+    return case.state == "AWAITING_SECOND" and second
 
 
 def _resolution(held: Any, resolution: Any) -> dict[str, Any]:
@@ -82,10 +88,10 @@ def _resolution(held: Any, resolution: Any) -> dict[str, Any]:
 
 
 def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
+    if case.state == "AWAITING_SECOND":
+        return "Another operator or a reviewer must confirm this; nobody confirms their own proposal."
     if "operator" not in caller.roles:
         return "Only operators settle cases."
-    if case.state == "AWAITING_SECOND":
-        return "Another operator must confirm this; nobody confirms their own proposal."
     return "" if allowed else "The action is in no state that a person may settle; it is being read again."
 
 

@@ -1,7 +1,8 @@
 """Five accounts of one action, field by field: intended, requested, observed, authoritative, believed.
 
 L1  Authoritative is what the newest reading says; nothing else may stand in its column.
-L2  Intended is what a predicate expects of a field; requested is the stored payload; observed is the tool's answer.
+L2  Intended is what a predicate expects of a field, and that each effect of the contract happens once; requested is the
+    stored payload; observed is the tool's answer, which claims either all effects or none.
 L3  Believed changes only by reconciliation: until an action is reconciled, nothing of it is believed.
 L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
     what was intended (or requested, where nothing was intended), and an observation differs from the authority.
@@ -14,8 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from console import words
-from console.account import Account
+from console.account import Account, arguments
 
 _COLUMNS: Final = (
     ("intended", "Intended", "what the predicates expect"),
@@ -24,8 +24,11 @@ _COLUMNS: Final = (
     ("authoritative", "Authoritative", ""),
     ("believed", "Believed", "only what is reconciled"),
 )
-_FIELD: Final = re.compile(r"\bsa\.([a-z_][a-z0-9_]*)\b")
+_SILENCE: Final = {"believed": "not settled", "authoritative": "not found"}
+_FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
 _MOST: Final = 40
+ONCE: Final = "once"
+NEVER: Final = "not there"
 
 
 def layers(told: Account) -> dict[str, Any]:
@@ -64,15 +67,42 @@ def shown(value: Any) -> str:
 
 def _accounts(told: Account) -> dict[str, dict[str, Any]]:
     found = told.found.get("layers", {})
-    authority = _plain(found.get("sa", {}))
+    effects = found.get("sa", {}).get("effects", {})
+    authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
     reconciled = told.action.state == "RECONCILED_SUCCESS" and not told.action.contradicted
     return {
-        "intended": {field: value for field, _, value in _expected(told.found) if value is not None},
-        "requested": _plain(found.get("sr", {})),
-        "observed": _observed(found.get("so", {})),
+        "intended": {**dict.fromkeys(effects, ONCE), **_wanted(told.found)},
+        "requested": _plain(found.get("sr", arguments(told.payload))),
+        "observed": {**_claims(found.get("so", {}), effects), **_observed(found.get("so", {}))},
         "authoritative": authority,
         "believed": authority if reconciled else {},
     }
+
+
+def _times(effects: Mapping[str, Any]) -> dict[str, str]:
+    """How often each effect is there; one that could not be told is not said."""
+    return {name: _often(one["count"]) for name, one in effects.items() if "count" in one}
+
+
+def _fields(authority: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect's fields; with several effects, each field goes by the name of its effect."""
+    if len(effects) < 2:
+        return _plain(authority)
+    return {f"{name}.{field}": value for name, one in effects.items() for field, value in _plain(one).items()}
+
+
+def _often(count: int) -> str:
+    return {0: NEVER, 1: ONCE}.get(count, f"{count} times")
+
+
+def _claims(answer: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, str]:
+    """What the tool's answer says about every effect: success claims each of them, a clean failure none."""
+    claim = {"success": ONCE, "failed": NEVER}.get(str(answer.get("status", "")).lower())
+    return dict.fromkeys(effects, claim) if claim else {}
+
+
+def _wanted(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, _, value in _expected(found) if value is not None}
 
 
 def _expected(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
@@ -87,12 +117,16 @@ def _expected(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
 
 def _observed(answer: Mapping[str, Any]) -> dict[str, Any]:
     claimed = answer.get("evidence")
-    claimed = _plain(claimed) if isinstance(claimed, Mapping) else {}
-    return {**claimed, "answer": words.sentence(answer["status"])} if answer.get("status") else claimed
+    return _plain(claimed) if isinstance(claimed, Mapping) else {}
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if not isinstance(value, dict | list)}
+    """The fields of a layer that are single values; how often an effect is there has a row of its own."""
+    return {
+        name: value
+        for name, value in document.items()
+        if name not in ("exists", "count") and not isinstance(value, dict | list)
+    }
 
 
 def _row(field: str, accounts: dict[str, dict[str, Any]], holding: set[str]) -> dict[str, Any]:
@@ -102,7 +136,7 @@ def _row(field: str, accounts: dict[str, dict[str, Any]], holding: set[str]) -> 
         {
             "word": word,
             "said": name in said,
-            "silence": "not settled" if name == "believed" else "not said",
+            "silence": _SILENCE.get(name, "not said"),
             "value": shown(said.get(name)),
             "differs": name in differing,
             "authority": name == "authoritative",

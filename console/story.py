@@ -23,9 +23,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
     return {
         "row": action,
         "title": told.title,
-        "headline": report.headline(
-            State(action.state), told.entry, approval=approval, contradicted=action.contradicted
-        ),
+        "headline": _headline(action, told.entry, approval),
         "report": report_on(action, told.entry).text,
         "axes": axes(told),
         "trust": trust_of(action, told.entry),
@@ -46,6 +44,12 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
             "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
         },
     }
+
+
+def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
+    """The one line that sums it up, unless the badge beside it says the same."""
+    line = report.headline(State(action.state), entry, approval=approval, contradicted=action.contradicted)
+    return "" if line == words.state(action.state, contradicted=action.contradicted) else line
 
 
 def _may_verify(action: Any, caller: Caller) -> bool:

@@ -66,7 +66,7 @@ def release(request: Request, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-@in_tenant("operator", "reviewer")
+@in_tenant("operator", "reviewer", "compliance")
 @require_POST
 def comment(request: Request, case_id: UUID) -> HttpResponse:
     form = Remark(request.POST)
@@ -102,7 +102,7 @@ def resolve(request: Request, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-@in_tenant("operator")
+@in_tenant("operator", "reviewer")
 @require_POST
 def confirm(request: Request, case_id: UUID) -> HttpResponse:
     form = Confirmation(request.POST)

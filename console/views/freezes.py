@@ -14,7 +14,7 @@ from console.http import Request, in_tenant
 from ledger import operations
 
 
-@in_tenant("operator")
+@in_tenant("operator", "administrator")
 @require_POST
 def lift(request: Request, freeze_id: UUID) -> HttpResponse:
     form = Lift(request.POST)

@@ -34,7 +34,7 @@ def page(request: Request) -> HttpResponse:
         "systems": _systems(request),
         "refused": _refused(request),
         "settled": _settled(request),
-        "may_lift": "operator" in request.caller.roles,
+        "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
 
