@@ -53,6 +53,11 @@ app.conf.update(
             "schedule": 1.0,
             "options": {"expires": 5},
         },
+        "take-readings": {
+            "task": "reviews.tasks.take_readings",
+            "schedule": 1.0,
+            "options": {"expires": 5},
+        },
         "lapse": {"task": "approvals.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },

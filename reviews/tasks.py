@@ -31,6 +31,18 @@ def verify_due() -> int:
 
 
 @shared_task
+def take_readings() -> int:
+    """Read the targets whose state before execution is wanted; what cannot be read now is tried at the next tick."""
+    taken = 0
+    for tenant_id, action_id in schedules.readings_wanted():
+        try:
+            taken += verification.take_reading(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
+        except (DatabaseError, Refused):
+            log.exception("the reading before %s could not be taken", action_id)
+    return taken
+
+
+@shared_task
 def sweep() -> None:
     """Repair what lost messages and crashes left behind: unscheduled actions, held actions without a case."""
     at = timezone.now()

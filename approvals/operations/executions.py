@@ -26,7 +26,7 @@ from approvals import queries
 from approvals.models import Approval, Attempt, Due, Executor, Grant
 from approvals.operations.votes import approval_block, expire, request_again, void
 from approvals.queries import disclosed_contract
-from approvals.rules import binding, grants, policy, possession
+from approvals.rules import binding, grants, policy, possession, readings
 from approvals.rules.grants import GrantInvalid
 from ledger import operations as ledger
 from ledger import queries as record
@@ -183,7 +183,33 @@ def _waits_for(tenant_id: UUID, action: Any, taken: set[UUID], *, at: datetime) 
         waits.append("open_repeat")
     if action.id in taken:
         waits.append("claim")
+    if not waits and _wants_reading(tenant_id, action, at=at):
+        waits.append("reading")
     return tuple(waits)
+
+
+def _wants_reading(tenant_id: UUID, action: Any, *, at: datetime) -> bool:
+    entry = record.entry(tenant_id, action.id, action.seq) or {}
+    contract = disclosed_contract(tenant_id, action.contract_digest)
+    if not readings.wants_baseline(contract, entry["intended_outcome"]["expected_predicates"]):
+        return False
+    taken = [taken_at for kind, taken_at, _ in record.readings(tenant_id, action.id) if kind == "reading_taken"]
+    return not readings.is_fresh(taken[-1] if taken else None, at=at)
+
+
+def _want_reading(tenant_id: UUID, action_id: UUID, *, by: ledger.Actor, at: datetime) -> None:
+    """Ask for the state before; the order goes on from the event that brings it."""
+    asked = record.readings(tenant_id, action_id)
+    if asked and asked[-1][0] == "reading_wanted":
+        return
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.state != "VALIDATED" or head.entry is None:
+        return
+    if "idempotency" in head.entry and record.idempotency(tenant_id, action_id) is None:
+        # What is looked up before must be looked up the same way after, and lookups may name the key.
+        request_hash = head.entry["idempotency"]["request_hash"]
+        ledger.reserve_idempotency(tenant_id=tenant_id, action_id=action_id, request_hash=request_hash, at=at)
+    ledger.append(head, ledger.Happening(kind="reading_wanted", detail={"for": "baseline"}), actor=by, at=at)
 
 
 def claim(
@@ -198,6 +224,8 @@ def claim(
     for order in _orders(tenant_id, record.actions_to_start(tenant_id, sorted(wanted), approved=approved), at=at):
         if len(claimed) == limit:
             break
+        if order.waiting_for == ("reading",):
+            _want_reading(tenant_id, order.action_id, by=by, at=at)
         minted = None if order.waiting_for else _mint(executor, order, by=by, at=at)
         if minted is not None:
             claimed.append(minted)

@@ -175,6 +175,7 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
         action_id=action_id,
         attempt=attempt,
         timeout_s=row.timeout_s,
+        lease_ends_at=row.lease_expires_at,
         contract=before.disclosed_contract(caller.tenant_id, action.contract_digest),
         document=document,
         raw=raw,

@@ -11,16 +11,15 @@ from ninja import Router
 from approvals import queries as before
 from approvals.operations import agents
 from approvals.rules import policy, registry
+from console.api import predicates
 from console.api.caller import admits
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import AgentBody, PolicyBody, ReasonBody, SystemBody
 from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules import contract as contracts
-from ledger.rules import expressions
 from ledger.rules.canonical import parse
 from ledger.rules.policies import POLICY_KINDS
-from ledger.rules.refusals import Refused
 from reviews.checks import catalogue
 
 router = Router(tags=["Registry and contracts"])
@@ -89,8 +88,11 @@ def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpR
 def register_contract(request: HttpRequest) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
+    document = contracts.read(request.body)
     contract = contracts.validate(
-        contracts.read(request.body), compile_predicate=_predicate_fault, check_verification=_verification_faults
+        document,
+        compile_predicate=lambda text: predicates.fault(text, _variables(document)),
+        check_verification=_verification_faults,
     )
     row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
     return answer({"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}, 201)
@@ -171,16 +173,12 @@ def list_systems(request: HttpRequest) -> HttpResponse:
     return answer({"items": items, "next": None})
 
 
+def _variables(document: dict[str, Any]) -> dict[str, Any]:
+    return predicates.variables(document["arguments_schema"], document.get("verification"))
+
+
 def _verification_faults(verification: dict[str, Any]) -> list[str]:
     return catalogue.check_for(verification["pattern"]).validate(verification)
-
-
-def _predicate_fault(text: str) -> str | None:
-    try:
-        expressions.compile(text)
-    except Refused as refusal:
-        return refusal.detail
-    return None
 
 
 def _agent(agent: Any) -> dict[str, Any]:

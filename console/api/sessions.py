@@ -15,14 +15,12 @@ from approvals import queries as before
 from approvals.operations import calls, sessions
 from approvals.operations.calls import NoSuchSession, Trace
 from approvals.rules import pins
+from console.api import predicates
 from console.api.caller import Caller, admits
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import user_status
 from console.api.schemas import CallsBody, GoalBody, SessionBody
-from ledger.rules import expressions
-from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
-from ledger.rules.refusals import Refused
 
 router = Router(tags=["Sessions"])
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
@@ -84,7 +82,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
         key_actor=caller.actor.id,
         raw_calls=body.calls,
         trace=trace_of(request),
-        compile_predicate=predicate_fault,
+        compile_predicate=predicates.added_fault,
         at=timezone.now(),
     )
     results = [each.document | {"user_status": user_status(caller.tenant_id, each.action_id)} for each in answers]
@@ -106,15 +104,6 @@ def trace_of(request: HttpRequest) -> Trace:
     """The caller's W3C trace, or a new one; a header that is none is as good as no header."""
     found = _TRACEPARENT.match(request.headers.get("traceparent", ""))
     return Trace(found.group(1), found.group(2)) if found else Trace(secrets.token_hex(16))
-
-
-def predicate_fault(contract: Contract, text: str) -> str | None:
-    """Why a predicate that an agent adds does not compile, or None."""
-    try:
-        expressions.compile(text)
-    except Refused as refusal:
-        return refusal.detail
-    return None
 
 
 def _seen(request: HttpRequest, session_id: UUID) -> Any:

@@ -230,9 +230,7 @@ def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: 
     return row
 
 
-def attach(
-    *, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime
-) -> UUID:
+def attach(*, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime) -> UUID:
     """Store a person's evidence about an action and put its commitment on record."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     kept = ledger.seal(

@@ -18,6 +18,7 @@ from reviews import queries
 from reviews.models import Observation
 from reviews.operations.schedules import schedule
 from reviews.rules import observe as rules
+from reviews.rules import schedule as schedule_rules
 
 
 def observe(
@@ -26,6 +27,7 @@ def observe(
     action_id: UUID,
     attempt: int,
     timeout_s: int,
+    lease_ends_at: datetime,
     contract: Contract,
     document: dict[str, Any],
     raw: bytes | None,
@@ -60,7 +62,13 @@ def observe(
         raw_pointer=evidence[1].pointer if raw is not None else None,
         at=at,
     )
-    horizon_at = _horizon(seen, contract, timeout_s=timeout_s, at=at)
+    horizon_at = schedule_rules.late_effect_horizon(
+        lease_ends_at=lease_ends_at,
+        answered_at=at,
+        claimed_success=seen.claimed_success,
+        timeout_s=timeout_s,
+        settle_s=contract.verification.settle_s if contract.verification else 0,
+    )
     ledger.append(
         head,
         ledger.Happening(
@@ -90,13 +98,6 @@ def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -
         schedule(tenant_id=head.tenant_id, action_id=head.id, due_at=at + wait, priority=rank, at=at)
 
 
-def _horizon(seen: rules.Observation, contract: Contract, *, timeout_s: int, at: datetime) -> datetime:
-    # An executor that has answered is through with its effect; one that timed out may still have it in flight.
-    settle = contract.verification.settle_s if contract.verification else 0
-    in_flight = timeout_s if seen.status in (rules.Status.TIMEOUT, rules.Status.MALFORMED) else 0
-    return at + timedelta(seconds=settle + in_flight)
-
-
 def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime) -> ledger.Sealed:
     return ledger.seal(
         tenant_id=tenant_id,
@@ -109,13 +110,15 @@ def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: s
     )
 
 
-def last_seen(tenant_id: UUID, action_id: UUID, contract: Contract) -> rules.Observation | None:
-    """The newest answer of an action, judged again from its stored bytes."""
-    newest = queries.last_observation(tenant_id, action_id)
-    if newest is None:
-        return None
-    document = queries.observed(newest)
-    return rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+def telling(tenant_id: UUID, action_id: UUID, contract: Contract) -> rules.Observation | None:
+    """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
+    documents = [queries.observed(each) for each in queries.observations_of(tenant_id, action_id)]
+    return rules.telling(
+        [
+            rules.observe(each.get("result"), tool=contract.name, sub_results=each.get("sub_results"))
+            for each in documents
+        ]
+    )
 
 
 def view_of(seen: rules.Observation) -> dict[str, Any]:

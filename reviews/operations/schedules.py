@@ -75,3 +75,12 @@ def adopt(*, at: datetime) -> int:
                     schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, priority=0, at=at)
                     adopted += 1
     return adopted
+
+
+def readings_wanted() -> list[tuple[UUID, UUID]]:
+    """(tenant, action) of every reading that an order waits for."""
+    wanted: list[tuple[UUID, UUID]] = []
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            wanted += [(tenant.id, action_id) for action_id in record.readings_wanted(tenant.id)]
+    return wanted

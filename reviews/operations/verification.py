@@ -30,7 +30,7 @@ from reviews.operations import cases, observations, schedules
 from reviews.rules import observe, reconcile
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Failure, Inputs
-from reviews.rules.reading import Reading
+from reviews.rules.reading import Reading, restored, shown
 from reviews.rules.steps import Step
 
 READ_TIMEOUT_S = 10.0
@@ -46,6 +46,37 @@ class Plan:
     access: SystemAccess | None
     missing: str
     bindings: dict[str, Any]
+
+
+def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
+    """Read the target before the action runs and put the reading on record; whether it could be read.
+
+    If we crash before the commit, the wish still stands and the next tick takes the reading.
+    """
+    with tenancy(tenant_id):
+        plan = _planned(tenant_id, action_id)
+    at = clock()
+    reading, _ = _read(plan, at=at)
+    if reading is None:
+        return False
+    with tenancy(tenant_id):
+        head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+        if head.state != State.VALIDATED:
+            return False
+        kept = ledger.seal(
+            tenant_id=tenant_id,
+            subject_id=action_id,
+            purpose="baseline",
+            data=_masked(orjson.dumps(asdict(reading), default=_plain), plan),
+            media_type="application/json",
+            source=reading.source,
+            at=at,
+        )
+        happening = ledger.Happening(
+            kind="reading_taken", detail={"pointer": str(kept.pointer), "source": reading.source}, evidence=(kept,)
+        )
+        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    return True
 
 
 def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
@@ -69,6 +100,12 @@ def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     action = record.action(tenant_id, action_id)
     if action is None or State(action.state) not in rules.VERIFIABLE_IN or action.settled:
         return None
+    return _planned(tenant_id, action_id)
+
+
+def _planned(tenant_id: UUID, action_id: UUID) -> Plan:
+    action = record.action(tenant_id, action_id)
+    assert action is not None
     row = record.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
     contract = contracts.stored(bytes(row.document), expected_digest=row.digest)
@@ -76,9 +113,9 @@ def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     bindings = {
         "si": _intended(record.entry(tenant_id, action_id, action.seq) or {}),
         "sr": observations.payload_of(tenant_id, action.payload_pointer),
-        "so": observe.bindings(observations.last_seen(tenant_id, action_id, contract)),
+        "so": observe.bindings(observations.telling(tenant_id, action_id, contract)),
         "scope": _scope(tenant_id, action),
-        "pre": {},
+        "pre": shown(baseline_of(tenant_id, action_id), contract.required_effects),
         "sa": {},
     }
     return Plan(
@@ -195,7 +232,8 @@ def _inputs(
         si=plan.bindings["si"],
         sr=plan.bindings["sr"],
         scope=plan.bindings["scope"],
-        observation=observations.last_seen(plan.tenant_id, plan.action_id, plan.contract),
+        observation=observations.telling(plan.tenant_id, plan.action_id, plan.contract),
+        baseline=baseline_of(plan.tenant_id, plan.action_id),
         readings=(reading,) if reading is not None else (),
         failure=failure,
         added_predicates=tuple(
@@ -205,6 +243,13 @@ def _inputs(
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
     )
+
+
+def baseline_of(tenant_id: UUID, action_id: UUID) -> Reading | None:
+    """The reading that was taken before the action ran, where one was wanted (R-RC-09)."""
+    taken = [detail for kind, _, detail in record.readings(tenant_id, action_id) if kind == "reading_taken"]
+    data = record.opened(tenant_id, UUID(taken[-1]["pointer"])) if taken else None
+    return restored(orjson.loads(data)) if data is not None else None
 
 
 def _keep(plan: Plan, inputs: Inputs, outcome: rules.Outcome, pointer: UUID, *, at: datetime) -> ledger.Sealed:

@@ -101,3 +101,20 @@ def _shown_effect(effect: Effect) -> dict[str, Any]:
     if effect.present is None:
         return {}
     return {**effect.fields, "exists": effect.present, "count": effect.count}
+
+
+def restored(document: Mapping[str, Any]) -> Reading:
+    """The reading that was written as JSON: the inverse of `dataclasses.asdict`."""
+    effects = tuple(
+        Effect(**{**each, "scope": {name: tuple(found) for name, found in each["scope"].items()}})
+        for each in document["effects"]
+    )
+    return Reading(
+        **{
+            **document,
+            "consistency": Consistency(document["consistency"]),
+            "observed_at": datetime.fromisoformat(document["observed_at"]),
+            "effects": effects,
+            "indicators": tuple(document["indicators"]),
+        }
+    )

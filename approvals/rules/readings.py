@@ -1,0 +1,48 @@
+"""Readings wanted before execution: when an order must know how its target stands (R-RC-09).
+
+A predicate or a lookup that speaks of `pre` compares with the state before the action. That state is read when an
+executor asks for the order, shortly before the start, and not when the agent asks: targets move while people think.
+A reading that has grown old is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.rules import expressions
+from ledger.rules.contract import Contract
+
+FRESH_FOR = timedelta(minutes=5)
+_NAMES = (*expressions.VARIABLES, "row")
+
+
+def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
+    """Whether anything that will be checked speaks of the state before."""
+    lookup = contract.verification.lookup if contract.verification else {}
+    mentioning = [text for text in (*predicates, *_texts(lookup)) if "pre" in text]
+    return any(_speaks_of_pre(text) for text in mentioning)
+
+
+def is_fresh(taken_at: datetime | None, *, at: datetime) -> bool:
+    """Whether a reading may still stand for the state before."""
+    return taken_at is not None and at - taken_at <= FRESH_FOR
+
+
+def _speaks_of_pre(text: str) -> bool:
+    try:
+        return bool(expressions.fields_of(text, "pre", _NAMES))
+    except expressions.BadExpression:
+        return False
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
