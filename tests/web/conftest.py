@@ -5,6 +5,7 @@ What they are made of imports models, which are ready only once pytest has set D
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -60,3 +61,35 @@ def operator(founded: UUID) -> Any:
     from tests.callers import person_for
 
     return person_for(founded, "operator")
+
+
+@pytest.fixture
+def stage(db: None) -> Any:
+    """A tenant whose agent and executor can be sent anywhere; see tests/scenes.py."""
+    from tests.scenes import set_up
+
+    return set_up("orchid")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The clock of views and tasks, to be put forward."""
+    from tests.workshop import Clock
+
+    clock = Clock()
+    monkeypatch.setattr("django.utils.timezone.now", clock.now)
+    return clock
+
+
+@pytest.fixture
+def shop(db: None, secrets_dir: Path, tmp_path: Path) -> Any:
+    """A tenant at work on a folder in which the document to delete still lies."""
+    from tests.workshop import workshop
+
+    root = tmp_path / "documents"
+    (root / "policies").mkdir(parents=True)
+    (root / "policies" / "returns.md").write_text("Returns within 14 days.")
+    credentials = secrets_dir / "systems" / "orchid"
+    credentials.mkdir(parents=True)
+    (credentials / "documents.json").write_text("{}")
+    return workshop("orchid").set_up(root)

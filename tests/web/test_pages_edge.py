@@ -1,0 +1,199 @@
+"""The edge of every page: who gets in, what is never shown, and that a fragment is the page's own part."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from tests.scenes import set_up
+from tests.visitors import ballot, visitor
+
+
+@pytest.fixture
+def paths(stage):
+    """The address of every page, with something on it."""
+    case = stage.case(goal="Refund it <script>alert(1)</script> now.")
+    waiting = stage.approval(stage.propose()).id
+    from ledger import queries
+    from ledger.tenancy import tenancy
+
+    with tenancy(stage.tenant):
+        action = queries.action(stage.tenant, case.action_id)
+        pointer = queries.evidence_of(stage.tenant, action.id)[0].id
+    return [
+        "",
+        "approvals",
+        "approvals?tab=decided",
+        f"approvals/{waiting}",
+        f"approvals/{action.approval_id}",
+        "cases",
+        f"cases/{case.id}",
+        "actions",
+        f"actions/{action.id}",
+        f"actions/{action.id}/entries/1",
+        f"evidence/{pointer}",
+        f"sessions/{action.session_id}",
+    ]
+
+
+@pytest.mark.req("R-UI-20")
+def test_every_member_may_read_every_page(stage, paths):
+    for role in ("reviewer", "operator", "compliance", "administrator"):
+        member = visitor(stage, role)
+        assert [member.get(path).status_code for path in paths] == [200] * len(paths)
+
+
+@pytest.mark.req("R-UI-20")
+def test_nobody_reads_a_page_without_signing_in(stage, paths):
+    answers = [Client().get(f"/t/orchid/{path}") for path in paths]
+    assert {answer.status_code for answer in answers} == {302}
+    assert all(answer["Location"].startswith("/sign-in?next=") for answer in answers)
+
+
+@pytest.mark.req("R-UI-21")
+def test_another_tenants_pages_look_absent(stage, paths):
+    stranger = visitor(set_up("willow"), "operator", name="stranger@willow")
+    for path in paths:
+        assert stranger.client.get(f"/t/orchid/{path}").status_code == 404
+
+
+@pytest.mark.req("R-UI-21")
+def test_another_tenants_ids_look_absent_in_ones_own(stage, paths):
+    stranger = visitor(set_up("willow"), "operator", "reviewer", name="stranger@willow")
+    with_ids = [path for path in paths if re.search(r"[0-9a-f]{8}-", path)]
+    assert [stranger.get(path).status_code for path in with_ids] == [404] * len(with_ids)
+
+
+@pytest.mark.req("R-UI-21")
+def test_another_tenants_things_cannot_be_written(stage):
+    case, waiting = stage.case(), stage.propose()
+    stranger = visitor(set_up("willow"), "operator", "reviewer", name="stranger@willow")
+    approval = stage.approval(waiting).id
+    answers = [
+        stranger.post(f"approvals/{approval}/vote", **ballot(stage, waiting, "approve")),
+        stranger.post(f"cases/{case.id}/claim"),
+        stranger.post(f"cases/{case.id}/resolve", resolution="ABANDON", reason="x", evidence="y"),
+        stranger.post(f"actions/{case.action_id}/verify"),
+        stranger.post(f"freezes/{uuid4()}/lift", reason="x"),
+    ]
+    assert [answer.status_code for answer in answers] == [404] * 5
+    assert stage.approval(waiting).state == "REQUESTED"
+
+
+@pytest.mark.req("R-UI-20")
+@pytest.mark.parametrize(
+    ("role", "path"),
+    [
+        ("operator", "approvals/{approval}/vote"),
+        ("compliance", "approvals/{approval}/vote"),
+        ("reviewer", "cases/{case}/claim"),
+        ("reviewer", "cases/{case}/resolve"),
+        ("compliance", "cases/{case}/confirm"),
+        ("administrator", "cases/{case}/comments"),
+        ("reviewer", "actions/{action}/verify"),
+    ],
+)
+def test_a_role_that_may_not_is_told_so(stage, role, path):
+    case = stage.case()
+    approval = stage.approval(stage.propose()).id
+    path = path.format(case=case.id, approval=approval, action=case.action_id)
+    assert visitor(stage, role).post(path, reason="x").status_code == 403
+
+
+@pytest.mark.req("R-UI-03")
+def test_a_write_is_a_post_with_its_token(stage):
+    action_id = stage.propose()
+    path = f"/t/orchid/approvals/{stage.approval(action_id).id}/vote"
+    reviewer = visitor(stage, "reviewer")
+    assert reviewer.client.get(path).status_code == 405
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(stage.person("reviewer").user, backend="django.contrib.auth.backends.ModelBackend")
+    assert strict.post(path, ballot(stage, action_id, "approve")).status_code == 403
+    assert stage.approval(action_id).state == "REQUESTED"
+
+
+@pytest.mark.req("R-UI-22")
+def test_text_from_outside_is_inert(stage, paths):
+    member = visitor(stage, "operator")
+    for path in paths:
+        page = member.page(path) if "?" not in path else member.get(path).content.decode()
+        assert "<script>alert" not in page
+        assert not re.search(r"<script(?! src=)[^>]*>", page)
+        assert " style=" not in page
+        assert " onclick=" not in page
+
+
+def test_the_browser_is_told_to_run_nothing_foreign(stage):
+    policy = visitor(stage, "reviewer").get()["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "style-src 'self'" in policy
+    assert "unsafe" not in policy
+
+
+def test_a_fragment_is_exactly_the_pages_own_part(stage, paths):
+    member = visitor(stage, "operator")
+    for path in paths:
+        page = member.get(path).content.decode()
+        fragment = member.fragment(path).content.decode()
+        assert "<html" not in fragment
+        assert _settled(fragment) in _settled(page), path
+
+
+def _settled(html: str) -> str:
+    """Without what differs between two answers of the same page: tokens and times."""
+    html = re.sub(r'name="csrfmiddlewaretoken" value="[^"]+"', "", html)
+    html = re.sub(r"<time .*?</time>", "", html)
+    return re.sub(r"\s+", " ", html).strip()
+
+
+def test_signing_in_leads_to_the_only_tenant(stage):
+    person = stage.person("reviewer").user
+    client = Client()
+    answer = client.post("/sign-in", {"username": person.username, "password": "correct horse battery"})
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert client.get("/")["Location"] == "/t/orchid/"
+
+
+def test_a_wrong_password_is_one_sentence(stage):
+    answer = Client().post("/sign-in", {"username": stage.person("reviewer").user.username, "password": "wrong"})
+    assert b"do not belong together" in answer.content
+
+
+def test_signing_out_is_a_post(stage):
+    member = visitor(stage, "reviewer")
+    assert member.client.get("/sign-out").status_code == 405
+    member.client.post("/sign-out")
+    assert member.get().status_code == 302
+
+
+def test_a_person_with_two_places_chooses(stage):
+    both = stage.person("reviewer")
+    from console import operations
+    from ledger.operations import SYSTEM
+    from tests.scenes import now
+
+    willow = set_up("willow")
+    operations.add_member(
+        tenant_id=willow.tenant,
+        username=both.user.username,
+        password=None,
+        name="",
+        roles=frozenset({"operator"}),
+        by=SYSTEM,
+        at=now(),
+    )
+    page = visitor(stage, "reviewer").client.get("/").content.decode()
+    assert "/t/orchid/" in page
+    assert "/t/willow/" in page
+
+
+def test_theme_and_keys_are_kept_for_the_person(stage):
+    member = visitor(stage, "reviewer")
+    member.client.post("/preferences", {"theme": "dark"})
+    member.client.post("/preferences", {"keys": "off"})
+    page = member.page()
+    assert 'data-theme="dark"' in page
+    assert 'data-keys="off"' in page
