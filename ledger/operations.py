@@ -228,9 +228,7 @@ def _own(purpose: str, salt: bytes | None, data: bytes | None) -> Iterable[envel
 def _view(happening: Happening, snapshot: entries.Entry | None) -> str:
     view = dict(happening.view)
     if snapshot is not None:
-        view["discrepancy"] = snapshot["reconciliation"]["discrepancy_class"] or ""
-        view["recovery_decision"] = snapshot["reconciliation"]["recovery_decision"] or ""
-        view["attempt_count"] = snapshot["execution"]["attempt_count"]
+        view |= entries.summary(snapshot)
     return json.dumps(view)
 
 

@@ -221,18 +221,15 @@ class CommittedDatabase:
     environment: dict[str, str]
 
 
-@pytest.fixture
-def committed_db(
-    django_db_setup: None, run: Run, template: str, django_db_blocker: object
-) -> Iterator[CommittedDatabase]:
-    """For tests with several connections or processes; not together with `db`."""
+@contextmanager
+def _committed(run: Run, blocker: object) -> Iterator[CommittedDatabase]:
     from django.db import connections
 
     name = f"committed_{uuid4().hex[:12]}"
     shared = connections.settings["default"]["NAME"]
     _clone(run, name)
     _use(name)
-    with django_db_blocker.unblock():  # type: ignore[attr-defined]
+    with blocker.unblock():  # type: ignore[attr-defined]
         yield CommittedDatabase(
             name=name,
             url=run.postgres.url(servers.APP, name),
@@ -241,6 +238,22 @@ def committed_db(
         )
         _use(shared)
     _drop(run, name)
+
+
+@pytest.fixture
+def committed_db(
+    django_db_setup: None, run: Run, template: str, django_db_blocker: object
+) -> Iterator[CommittedDatabase]:
+    """For tests with several connections or processes; not together with `db`."""
+    with _committed(run, django_db_blocker) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def module_db(django_db_setup: None, run: Run, template: str, django_db_blocker: object) -> Iterator[CommittedDatabase]:
+    """One `committed_db` for all tests of a module, which leave it as they found it."""
+    with _committed(run, django_db_blocker) as database:
+        yield database
 
 
 @contextmanager

@@ -71,6 +71,15 @@ def amend(entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | st
     return following
 
 
+def summary(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of an action's present view that its entry decides."""
+    return {
+        "discrepancy": entry["reconciliation"]["discrepancy_class"] or "",
+        "recovery_decision": entry["reconciliation"]["recovery_decision"] or "",
+        "attempt_count": entry["execution"]["attempt_count"],
+    }
+
+
 def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> bool:
     """Whether the optional blocks that this action must carry are there (rule 2)."""
     return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)

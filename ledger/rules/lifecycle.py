@@ -220,9 +220,12 @@ def _check_grounds(start: State, target: State, *, by: str, grounds: frozenset[G
         raise GroundsMissing(f"From {start} to {target} needs: {', '.join(sorted(missing))}.")
 
 
-def replay(kind: str, events: Iterable[tuple[str, str]]) -> str:
-    """The state after a run of (from, to) pairs, each of which must be legal and continue the one before."""
-    state = ""
+def replay(kind: str, events: Iterable[tuple[str, str]], *, since: str = "") -> str:
+    """The state after a run of (from, to) pairs, each of which must be legal and continue the one before.
+
+    `since` is the state that an earlier part of the run led to.
+    """
+    state = since
     for number, (start, target) in enumerate(events, 1):
         if start != state:
             raise IllegalTransition(

@@ -1,0 +1,127 @@
+"""`manage.py verify_ledger [--tenant SLUG]`: check every stored byte of the record, or name the first that is wrong.
+
+Everything is read again as the application role: envelopes are hashed, chains followed, states replayed, commitments
+opened, heads and present views rebuilt and compared (`ledger.rules.verification`). It may run beside the console: what
+is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's size. On the
+first break it says one sentence and ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ledger import queries
+from ledger.rules import verification
+from ledger.rules.envelope import Commitment
+from ledger.rules.verification import Place, RecordBroken, StoredEvent, StoredHead, Walk
+from ledger.tenancy import tenancy
+
+SUBJECTS, EVENTS, BLOBS = 100, 200, 16
+FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+LAST_SEQ = 2**31 - 1
+
+
+class Command(BaseCommand):
+    help = "Check every stored byte of the record; exit 1 on the first break, and name it."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--tenant", metavar="SLUG", help="one tenant only")
+
+    def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
+        known = [each for each in queries.tenants() if tenant in (None, each.slug)]
+        if tenant is not None and not known:
+            raise CommandError(f"There is no tenant {tenant}.")
+        for each in known:
+            try:
+                seen = verify(each.id, each.origin)
+            except RecordBroken as broken:
+                raise CommandError(f"Tenant {each.slug}: {broken.detail}") from None
+            if verbosity:
+                counts = f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence"
+                self.stdout.write(f"Tenant {each.slug}: {counts}. The record holds.")
+
+
+def verify(tenant_id: UUID, origin: str) -> Counter[str]:
+    """What was looked at, or `RecordBroken`."""
+    seen: Counter[str] = Counter()
+    after = FIRST
+    while after != LAST:
+        with tenancy(tenant_id):
+            page = queries.subject_ids(tenant_id, after=after, limit=SUBJECTS)
+            upto = page[-1] if len(page) == SUBJECTS else LAST
+            seen += Range(tenant_id, origin, after, upto).verify()
+        after = upto
+    return seen
+
+
+class Range:
+    """The subjects with ids in (after, upto] of one tenant."""
+
+    def __init__(self, tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> None:
+        self.tenant_id, self.origin = tenant_id, origin
+        self.after, self.upto = after, upto
+        self.promised: set[str] = set()
+        self.seen: Counter[str] = Counter()
+
+    def verify(self) -> Counter[str]:
+        # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
+        # never looks like a break.
+        evidence = queries.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
+        heads = {head.columns["id"]: head for head in self._heads()}
+        documents = queries.stored_documents(self.tenant_id, list(heads))
+        walks = dict.fromkeys(heads, Walk())
+        for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
+            if subject in heads:
+                walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
+        for subject, head in heads.items():
+            verification.finish(walks[subject], head)
+            if head.place.kind in ("contract", "policy"):
+                verification.check_document(walks[subject], head, documents.get(subject))
+        self._refuse_strays(evidence)
+        self.seen["subjects"] += len(heads)
+        return self.seen
+
+    def _heads(self) -> list[StoredHead]:
+        return queries.stored_heads(self.tenant_id, after=self.after, upto=self.upto)
+
+    def _events(self) -> Iterator[StoredEvent]:
+        place = (self.after, LAST_SEQ)
+        while page := queries.stored_events(self.tenant_id, after=place, upto=self.upto, limit=EVENTS):
+            yield from page
+            place = (UUID(page[-1].place.subject_id), page[-1].columns["seq"])
+
+    def _walk(self, events: Iterator[StoredEvent], *, upto: int) -> Walk:
+        walk = Walk()
+        promised: list[tuple[Place, Commitment]] = []
+        for stored in events:
+            if walk.seq < upto:
+                walk, envelope = verification.follow(walk, stored, origin=self.origin)
+                promised += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
+                self.seen["events"] += 1
+        self._check_evidence(promised)
+        return walk
+
+    def _check_evidence(self, promised: list[tuple[Place, Commitment]]) -> None:
+        for start in range(0, len(promised), BLOBS):
+            some = promised[start : start + BLOBS]
+            stored = queries.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in some])
+            for place, each in some:
+                verification.check_evidence(place, each, stored.get(str(each.pointer)))
+                self.promised.add(str(each.pointer))
+                self.seen["evidence"] += 1
+
+    def _refuse_strays(self, evidence: set[str]) -> None:
+        found = queries.stray(self.tenant_id, after=self.after, upto=self.upto)
+        if found is not None:
+            what, subject, seq = found
+            raise RecordBroken(Place("subject", str(subject), seq), f"stray {what}", f"its {what} belongs to nothing.")
+        for pointer in sorted(evidence - self.promised):
+            raise RecordBroken(Place("evidence", pointer), "stray evidence", "no event has committed to it.")
