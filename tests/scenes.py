@@ -37,7 +37,7 @@ GOAL = "Refund the order in full: the lamp arrived broken."
 
 def now() -> datetime:
     """When everything up to the tool's answer happens: long enough ago for late effects to be over."""
-    return datetime.now(UTC) - timedelta(minutes=2)
+    return datetime.now(UTC) - timedelta(minutes=1)
 
 
 def _public_jwk() -> dict[str, str]:
@@ -164,7 +164,7 @@ class Stage:
 
     def read(self, action_id: UUID, *, count: int = 1, **fields: Any) -> str | None:
         """One verification run over a made-up answer of the system of record; the state after."""
-        at = now() + timedelta(minutes=1)
+        at = now() + timedelta(seconds=30)
         with tenancy(self.tenant):
             order = record.action(self.tenant, action_id).target.removeprefix("order/")
         found = {"amount": 12500, "currency": "EUR", "order_id": order, "status": "succeeded", "tenant": "t"}
