@@ -8,8 +8,10 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
+from console import queries
 from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
 from ledger import operations as ledger
+from ledger.rules import sealing
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -106,21 +108,38 @@ def add_member(
     return row
 
 
-def reserve_answer(*, tenant_id: UUID, caller: UUID, key_hash: str, request_hash: str, at: datetime) -> bool:
+def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:
     """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended."""
+    secret = queries.answer_secret(key)
     try:
         with transaction.atomic():
             AnsweredWrite.objects.create(
-                tenant_id=tenant_id, caller=caller, key_hash=key_hash, request_hash=request_hash, at=at
+                tenant_id=tenant_id,
+                caller=caller,
+                key_hash=digest(key.encode()),
+                request_hash=queries.request_hash(secret, request),
+                at=at,
             )
     except IntegrityError:
         return False
     return True
 
 
-def store_answer(*, tenant_id: UUID, caller: UUID, key_hash: str, status: int, body: bytes) -> None:
-    """Keep the answer beside the write, in the write's own transaction: both or neither survive a crash."""
-    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=key_hash).update(status=status, body=body)
+def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: bytes) -> None:
+    """Keep the answer beside the write, in the write's own transaction: both or neither survive a crash.
+
+    It may hold a payload or a grant, so it is sealed under a secret that only the caller's key and ours make together.
+    """
+    place = queries.answer_place(tenant_id, caller, key)
+    sealed = sealing.seal(queries.answer_secret(key), secrets.token_bytes(sealing.NONCE_BYTES), body, place)
+    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).update(
+        status=status, body=sealed
+    )
+
+
+def give_back_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
+    """There is nothing to answer yet; the next look with this key is the first again."""
+    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).delete()
 
 
 def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q
 
 from console.models import AnsweredWrite, ApiKey, Membership, User
+from ledger import queries as record
+from ledger.rules import sealing
+from ledger.rules.canonical import digest
 
 
 def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
@@ -39,5 +43,24 @@ def keys(tenant_id: UUID) -> list[ApiKey]:
     return list(ApiKey.objects.filter(tenant_id=tenant_id).order_by("-created_at"))
 
 
-def answered(tenant_id: UUID, caller: UUID, key_hash: str) -> AnsweredWrite | None:
-    return AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=key_hash).first()
+def answered(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
+    """Status and body of the first answer that this idempotency key got; None where it was for another request."""
+    first = AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).first()
+    secret = answer_secret(key)
+    if first is None or not hmac.compare_digest(first.request_hash, request_hash(secret, request)):
+        return None
+    return first.status, sealing.open_sealed(secret, bytes(first.body), answer_place(tenant_id, caller, key))
+
+
+def answer_secret(key: str) -> bytes:
+    """What seals the answer of one idempotency key: nobody makes it without the caller's key, nor without ours."""
+    return hmac.digest(record.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
+
+
+def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:
+    return f"{tenant_id}/{caller}/{digest(key.encode())}"
+
+
+def request_hash(secret: bytes, request: bytes) -> str:
+    """Keyed, for a request may hold a password, and a plain hash of few unknowns can be guessed."""
+    return hmac.digest(secret, request, "sha256").hex()

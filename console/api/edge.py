@@ -17,7 +17,7 @@ from ninja.parser import Parser
 
 from console import operations, queries
 from console.api.caller import Caller, with_types_of
-from ledger.rules.canonical import digest, read
+from ledger.rules.canonical import read
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -58,39 +58,46 @@ def _text(value: Any) -> str:
 
 
 def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once.
-
-    The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
-    and the repeat does it; if we crash after, the repeat gets the first answer.
-    """
+    """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once."""
 
     @wraps(view)
     def run(request: Any, *args: Any, **kwargs: Any) -> Any:
-        caller: Caller = request.auth
-        key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
-        with tenancy(caller.tenant_id):
-            if not key:
-                return view(request, *args, **kwargs)
-            return _once(request, caller, digest(key.encode()), lambda: view(request, *args, **kwargs))
+        return once(request, lambda: view(request, *args, **kwargs))
 
     return with_types_of(view, run)
 
 
-def _once(request: Any, caller: Caller, key_hash: str, write: Callable[[], HttpResponse]) -> HttpResponse:
-    request_hash = digest(f"{request.path}\n".encode() + request.body)
-    tenant_id, by = caller.tenant_id, caller.actor.id
-    if operations.reserve_answer(
-        tenant_id=tenant_id, caller=by, key_hash=key_hash, request_hash=request_hash, at=timezone.now()
-    ):
+def once(request: Any, write: Callable[[], HttpResponse | None], *, bound_to: str = "") -> HttpResponse | None:
+    """Run `write` in the caller's tenant, or give the answer that its `Idempotency-Key` got before.
+
+    The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
+    and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
+    same in a repeat. A `write` that returns None has nothing to answer yet: what it wrote stays, the key is free.
+    """
+    caller: Caller = request.auth
+    body = request.body if request.method == "POST" else b""
+    key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
+    with tenancy(caller.tenant_id):
+        if not key:
+            return write()
+        return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)
+
+
+def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None]) -> HttpResponse | None:
+    of: dict[str, Any] = {"tenant_id": caller.tenant_id, "caller": caller.actor.id, "key": key}
+    if operations.reserve_answer(**of, request=request, at=timezone.now()):
         response = write()
-        operations.store_answer(
-            tenant_id=tenant_id, caller=by, key_hash=key_hash, status=response.status_code, body=response.content
-        )
+        if response is None:
+            operations.give_back_answer(**of)
+        else:
+            operations.store_answer(**of, status=response.status_code, body=response.content)
         return response
-    first = queries.answered(tenant_id, by, key_hash)
-    if first is None or first.request_hash != request_hash:
+    first = queries.answered(**of, request=request)
+    if first is None:
         raise IdempotencyConflict
-    return HttpResponse(bytes(first.body), status=first.status, content_type="application/json")
+    status, content = first
+    kind = "application/problem+json" if status >= 400 else "application/json"
+    return HttpResponse(content, status=status, content_type=kind)
 
 
 def after_commit(task: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from threading import BoundedSemaphore
 from typing import Any
 from uuid import UUID
@@ -22,12 +24,11 @@ from console import operations
 from console.api import problems
 from console.api.actions import seen
 from console.api.caller import Caller, admits
-from console.api.edge import after_commit, answer, in_tenancy
+from console.api.edge import after_commit, answer, in_tenancy, once
 from console.api.results import read_result
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
 from reviews.operations import cases, observations
 from reviews.tasks import verify_due
 
@@ -74,11 +75,15 @@ def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
 @router.post("/executions/claim", summary="Claim ready orders; waits up to wait_s for the first")
 @admits("exec")
 def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
-    # Each look is a transaction of its own, so waiting holds nothing; an unclaimed wait has written nothing.
-    caller: Caller = request.auth  # type: ignore[attr-defined]
     with _may_wait() as patient:
         until = time.monotonic() + (body.wait_s if patient else 0)
-        return _claimed(caller, body, until)
+        while True:
+            # Each look is a transaction of its own, so waiting holds nothing.
+            look = partial(_claimed, request.auth, body, last=time.monotonic() >= until)  # type: ignore[attr-defined]
+            found = once(request, look)
+            if found is not None:
+                return found
+            time.sleep(POLL_S)
 
 
 @contextmanager
@@ -92,31 +97,33 @@ def _may_wait() -> Iterator[bool]:
             _WAITERS.release()
 
 
-def _claimed(caller: Caller, body: ClaimBody, until: float) -> HttpResponse:
-    while True:
-        with tenancy(caller.tenant_id):
-            orders = executions.claim(
-                tenant_id=caller.tenant_id,
-                executor_id=body.executor_id,
-                tools=body.tools,
-                limit=body.limit,
-                by=caller.actor,
-                at=timezone.now(),
-            )
-        if orders or time.monotonic() >= until:
-            return answer({"orders": [_order(order) for order in orders]})
-        time.sleep(POLL_S)
+def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
+    orders = executions.claim(
+        tenant_id=caller.tenant_id,
+        executor_id=body.executor_id,
+        tools=body.tools,
+        limit=body.limit,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"orders": [_order(order) for order in orders]}) if orders or last else None
 
 
 @router.post("/actions/{action_id}/executions", summary="Redeem a grant and start an attempt")
 @admits("exec")
-@in_tenancy
-def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse | None:
+    # The proof comes before the stored answer: a repeat, too, is only for who holds the key.
     at = timezone.now()
     proof = possession.verify(
         request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
     )
+    return once(request, lambda: _start(request, action_id, body, proof, at), bound_to=proof.thumbprint)
+
+
+def _start(
+    request: HttpRequest, action_id: UUID, body: StartBody, proof: possession.Proof, at: datetime
+) -> HttpResponse:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
     operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
     started = executions.start(
         tenant_id=caller.tenant_id,

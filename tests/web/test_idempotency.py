@@ -1,0 +1,272 @@
+"""Idempotency-Key: the same write again gets the first answer, another write is refused, and a crash leaves nothing."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from console import operations
+from console.models import AnsweredWrite
+from ledger.rules.canonical import digest
+from tests.callers import Api
+from tests.workshop import CONTRACTS, DELETE, GOAL, PASSWORD, Clock, Workshop, document, new_key, result, workshop
+
+FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
+
+
+class Twice:
+    """A caller that sends each write twice under one key, and a third time with other bytes."""
+
+    def __init__(self, api: Api, sent: set[str]) -> None:
+        self.api = api
+        self.sent = sent
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.api.get(path, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        key = uuid4().hex
+        text = json.dumps(body if body is not None else {})
+        first, second, third = (
+            self.api.post(path, sent, **headers, **{"Idempotency-Key": key}) for sent in (text, text, f"{text} ")
+        )
+        assert first.status_code < 300, (path, first.content)
+        assert told(second) == told(first), path
+        assert (third.status_code, third.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT"), path
+        self.sent.add(path)
+        return first
+
+
+def told(answer: Any) -> tuple[int, str, bytes]:
+    return answer.status_code, answer["Content-Type"], answer.content
+
+
+def once(api: Api, path: str, body: Any, key: str = "one") -> Any:
+    return api.post(path, body, **{"Idempotency-Key": key})
+
+
+@pytest.fixture
+def doubled(shop: Workshop) -> set[str]:
+    """The shop's callers, sending everything twice; the paths that they sent to."""
+    sent: set[str] = set()
+    for name in ("agent", "operator_key", "executor", "reviewer", "operator"):
+        setattr(shop, name, Twice(getattr(shop, name), sent))
+    return sent
+
+
+@pytest.mark.req("R-EX-03", "R-EX-04")
+def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set[str], clock: Clock):
+    register(shop)
+    propose(shop)
+    case = execute(shop, clock)
+    settle(shop, case)
+
+    document = shop.operator.get("/openapi.json").json()
+    writes = {path for path, methods in document["paths"].items() if "post" in methods}
+    missed = {write for write in writes if not any(is_of(path, write) for path in doubled)}
+    assert missed == set(), "a write that is not sent twice here"
+
+
+def register(shop: Workshop) -> None:
+    shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
+    shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
+    shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
+    shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
+    shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
+    shop.register(executor_id="second")
+
+
+def propose(shop: Workshop) -> None:
+    session = shop.session()["session_id"]
+    shop.agent.post(f"/sessions/{session}/ask-check", {"goal": GOAL})
+    shop.agent.post(f"/sessions/{session}/close")
+    shop.agent.post(f"/actions/{shop.propose(path='old/one.md')}/cancel", {"reason": "No longer wanted."})
+
+
+def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
+    started = shop.started()
+    shop.heartbeat(started)
+    shop.observe(started)
+    shop.operator_key.post(f"/actions/{started['action_id']}/verify")
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    case = shop.case_of(started["action_id"])
+    assert case is not None
+    return case
+
+
+def settle(shop: Workshop, case: dict[str, Any]) -> None:
+    path = f"/reviews/{case['case_id']}"
+    evidence = {"action_id": case["action_id"], "text": "The file is still there."}
+    pointer = shop.operator.post("/evidence", evidence).json()["pointer"]
+    for step in ("claim", "release"):
+        shop.operator.post(f"{path}/{step}")
+    shop.operator.post(f"{path}/comments", {"text": "I asked the owner."})
+    word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
+    shop.operator.post(f"{path}/resolve", word)
+    shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
+    shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})
+
+
+def is_of(path: str, template: str) -> bool:
+    """Whether a path is one of an address of the OpenAPI document."""
+    given, wanted = f"/api/v1{path}".split("/"), template.split("/")
+    return len(given) == len(wanted) and all(
+        part == form or form.startswith("{") for part, form in zip(given, wanted, strict=True)
+    )
+
+
+def test_the_same_key_for_another_address_is_a_conflict(shop: Workshop):
+    assert once(shop.operator, "/freezes", FREEZE).status_code == 201
+    action_id = shop.propose("write_document")
+    answer = once(shop.operator, f"/actions/{action_id}/cancel", {"reason": "No longer wanted."})
+    assert (answer.status_code, answer.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT")
+    assert shop.state(action_id) == "VALIDATED"
+
+
+def test_two_callers_may_use_the_same_key(shop: Workshop):
+    assert once(shop.operator, "/freezes", FREEZE).status_code == 201
+    assert once(shop.operator_key, "/freezes", FREEZE | {"value": "write_document"}).status_code == 201
+
+
+def test_a_refused_write_leaves_its_key_free(shop: Workshop):
+    placed = shop.operator.post("/freezes", FREEZE).json()
+    assert once(shop.operator, "/freezes", FREEZE).json()["code"] == "ALREADY_FROZEN"
+    shop.operator.post(f"/freezes/{placed['freeze_id']}/lift", {"reason": "Mended."})
+    assert once(shop.operator, "/freezes", FREEZE).status_code == 201
+
+
+def test_a_refusal_that_is_on_record_is_repeated_as_a_problem(shop: Workshop):
+    order = shop.claimed()
+    body = {
+        "grant": order["grant"],
+        "executor_id": "runner",
+        "wrapper_version": "1",
+        "timeout_s": 20,
+        "payload_hash": "0" * 64,
+    }
+    path = f"/actions/{order['action_id']}/executions"
+    answers = [
+        shop.executor.post(
+            path, body, DPoP=shop.proof(order["action_id"], order["grant"]), **{"Idempotency-Key": "one"}
+        )
+        for _ in range(2)
+    ]
+    assert told(answers[0]) == told(answers[1])
+    assert answers[1]["Content-Type"] == "application/problem+json"
+    assert answers[1].json()["code"] == "PAYLOAD_HASH_MISMATCH"
+
+
+def test_a_crash_before_the_answer_is_kept_leaves_nothing(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(operations, "store_answer", lambda **_: 1 / 0)
+        assert once(shop.operator, "/freezes", FREEZE).status_code == 500
+    assert shop.operator.get("/freezes").json()["items"] == []
+    assert not AnsweredWrite.objects.exists()
+    assert once(shop.operator, "/freezes", FREEZE).status_code == 201
+
+
+def test_two_at_once_are_one_write(committed_db: Any):
+    shop = workshop("orchid")
+    ready = Barrier(2)
+
+    def send(_: int) -> tuple[int, str, bytes]:
+        try:
+            ready.wait(10)
+            return told(once(shop.operator, "/freezes", FREEZE))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(send, range(2))
+    assert first == second
+    assert first[0] == 201
+    assert len(shop.operator.get("/freezes").json()["items"]) == 1
+
+
+@pytest.mark.req("R-AP-21")
+def test_what_is_kept_of_an_answer_tells_nobody_anything(shop: Workshop):
+    action_id = shop.approved()
+    claim = once(shop.executor, "/executions/claim", {"executor_id": "runner", "limit": 10})
+    order = claim.json()["orders"][0]
+    body = {"grant": order["grant"], "executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
+    proof = shop.proof(action_id, order["grant"])
+    once_more = {"Idempotency-Key": "two", "DPoP": proof}
+    started = shop.executor.post(f"/actions/{action_id}/executions", body, **once_more).json()
+
+    kept = b"".join(bytes(row.body) for row in AnsweredWrite.objects.all())
+    assert kept
+    for secret in (order["grant"], DELETE["path"], started["idempotency_key"]):
+        assert secret.encode() not in kept
+
+
+def test_what_is_kept_of_a_request_cannot_be_guessed_from_its_hash(shop: Workshop):
+    approval = shop.approval_of(shop.propose())
+    body = {
+        "verdict": "approve",
+        "payload_hash": approval["payload_hash"],
+        "rendering_digest": approval["rendering_digest"],
+        "password": PASSWORD,
+    }
+    path = f"/approvals/{approval['approval_id']}/votes"
+    assert once(shop.reviewer, path, body).status_code == 201
+    row = AnsweredWrite.objects.get()
+    # Whoever reads the database knows all of it but the password.
+    sent = json.dumps(body).encode()
+    guesses = (sent, f"/api/v1{path}\n".encode() + sent, f"/api/v1{path}\n\n".encode() + sent)
+    assert row.request_hash not in {digest(guess) for guess in guesses}
+
+
+@pytest.mark.req("R-EX-03")
+def test_a_start_is_repeated_only_for_who_holds_the_key(shop: Workshop):
+    order = shop.claimed()
+    path = f"/actions/{order['action_id']}/executions"
+    body = {"grant": order["grant"], "executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
+
+    def send(proof: str) -> Any:
+        return shop.executor.post(path, body, DPoP=proof, **{"Idempotency-Key": "one"})
+
+    first = send(shop.proof(order["action_id"], order["grant"]))
+    assert first.status_code == 201
+    assert told(send(shop.proof(order["action_id"], order["grant"]))) == told(first)
+    assert send("").status_code == 403
+    thief = send(shop.proof(order["action_id"], order["grant"], key=new_key()))
+    assert "payload" not in thief.json()
+
+
+def test_a_claim_that_found_nothing_may_be_asked_again_and_waits_in_vain_only_once(shop: Workshop):
+    first = once(shop.executor, "/executions/claim", {"executor_id": "runner", "limit": 10})
+    assert first.json() == {"orders": []}
+    shop.approved()
+    assert told(once(shop.executor, "/executions/claim", {"executor_id": "runner", "limit": 10})) == told(first)
+    assert len(once(shop.executor, "/executions/claim", {"executor_id": "runner", "limit": 10}, "two").json()["orders"])
+
+
+def test_an_observation_sent_twice_is_one_observation(shop: Workshop):
+    started = shop.started()
+    path = f"/actions/{started['action_id']}/executions/{started['attempt']}/observations"
+    sent = {"result": result()}
+    for _ in range(2):
+        assert once(shop.executor, path, sent).status_code == 202
+    assert [event["event"] for event in shop.history(started["action_id"])].count("observed") == 1
+
+
+def test_documents_written_twice_are_one_action(shop: Workshop):
+    session = shop.session()
+    call = {
+        "call_id": "c-1",
+        "tool": "write_document",
+        "arguments": document("a/b.md", "x"),
+        "pin_hash": session["pin"]["hash"],
+    }
+    path = f"/sessions/{session['session_id']}/calls"
+    first, second = (once(shop.agent, path, {"calls": [call]}) for _ in range(2))
+    assert first.content == second.content
+    assert len(shop.agent.get("/actions").json()["items"]) == 1
