@@ -40,6 +40,7 @@ class Schedule(models.Model):
     priority = models.SmallIntegerField(default=0)
     readings = models.IntegerField(default=0)
     opened_at = models.DateTimeField()
+    recheck = models.SmallIntegerField(null=True)
 
     class Meta:
         indexes = [models.Index(fields=["due_at"], name="schedule_by_time")]

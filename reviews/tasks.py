@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from ledger.rules.refusals import Refused
-from reviews.operations import cases, schedules, verification
+from reviews.operations import cases, rechecks, schedules, verification
 
 log = logging.getLogger(__name__)
 BATCH = 50
@@ -19,9 +19,10 @@ BATCH = 50
 def verify_due() -> int:
     """Read back what is due; a batch that was full asks for another at once."""
     claimed = schedules.claim_due(at=timezone.now(), limit=BATCH)
-    for tenant_id, action_id in claimed:
+    for tenant_id, action_id, is_recheck in claimed:
         try:
-            verification.verify(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
+            look = rechecks.recheck if is_recheck else verification.verify
+            look(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
         except (DatabaseError, Refused):
             # The claim runs out and the action is read again; its neighbours go on.
             log.exception("the verification of %s did not end", action_id)

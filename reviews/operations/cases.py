@@ -50,7 +50,7 @@ class NothingProposed(Refused):
     code = "NOTHING_TO_CONFIRM"
 
 
-def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime) -> Case | None:
+def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, discrepancy: str = "") -> Case | None:
     """Open the case of an action, unless one is open; the action must be locked by the caller."""
     known = queries.case_of(tenant_id, action_id)
     if known is not None and known.state != "RESOLVED":
@@ -63,7 +63,7 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime) ->
         action_id=action_id,
         state="OPEN",
         reason=reason[:48],
-        discrepancy=action.discrepancy,
+        discrepancy=discrepancy or action.discrepancy,
         side_effect_class=action.side_effect_class,
         severity=SideEffectClass(action.side_effect_class).rank,
         tool=action.tool,
@@ -197,6 +197,7 @@ def held_of(case: Case) -> Held:
         absent=run is not None and run.result == "ABSENT" and run.consistency in ("PRIMARY", "STRONG"),
         verifiable=contract is not None and b'"verification"' in bytes(contract.document),
         discrepancy=action.discrepancy,
+        contradicted=action.contradicted,
         side_effect_class=SideEffectClass(action.side_effect_class),
         reversibility=Reversibility(action.reversibility),
     )
@@ -341,16 +342,18 @@ def _carry_out(
             action,
             ledger.Happening(
                 kind=move.kind,
-                to=str(move.state),
+                to=str(move.state) if move.state is not None else None,
                 grounds=move.grounds,
                 changes=move.changes,
                 detail=detail,
                 evidence=(kept,) if number == 0 else (),
-                view={"settled": action.state != State.PENDING},
+                view={"settled": action.state != State.PENDING, **move.view},
             ),
             actor=second or by,
             at=at,
         )
+    if held.contradicted and resolution in resolutions.LOOKS:
+        schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
         schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
     _settle_record(tenant_id, action, at=at)

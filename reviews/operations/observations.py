@@ -78,13 +78,21 @@ def observe(
             changes=step.entry,
             detail={"reason": step.reason, "status": str(seen.status), "attempt": attempt, "late": not step.moves},
             evidence=tuple(evidence),
-            view={"horizon_at": instant(horizon_at)} if step.moves else {},
+            view=_view(step, horizon_at),
         ),
         actor=by,
         at=at,
     )
     _follow(head, step, contract, at=at)
     return str(step.state)
+
+
+def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
+    if not step.moves:
+        return {}
+    # An executor that says nothing was sent is believed about the state, but a repeat waits until it could be wrong.
+    blocks = {"blocks_until": instant(horizon_at)} if step.state is State.FAILED else {}
+    return {"horizon_at": instant(horizon_at), **blocks}
 
 
 def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -> None:

@@ -20,7 +20,7 @@ _CLAIM = """
         WHERE due_at <= %s AND (claimed_until IS NULL OR claimed_until <= %s)
         ORDER BY priority DESC, due_at LIMIT %s FOR UPDATE SKIP LOCKED
     )
-    RETURNING tenant_id, action_id
+    RETURNING tenant_id, action_id, recheck IS NOT NULL
 """
 
 
@@ -41,11 +41,27 @@ def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> 
     schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, priority=priority, at=at)
 
 
-def claim_due(*, at: datetime, limit: int) -> list[tuple[UUID, UUID]]:
-    """Take due rows for a while; whoever dies with a claim loses it when the claim runs out."""
+def claim_due(*, at: datetime, limit: int) -> list[tuple[UUID, UUID, bool]]:
+    """(tenant, action, whether it is a recheck) of due rows, taken for a while; a claim of the dead runs out."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_CLAIM, [at + CLAIM, at, at, limit])
-        return [(tenant, action) for tenant, action in cursor.fetchall()]
+        return [(tenant, action, recheck) for tenant, action, recheck in cursor.fetchall()]
+
+
+def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
+    """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
+    Schedule.objects.update_or_create(
+        action_id=action_id,
+        defaults={
+            "tenant_id": tenant_id,
+            "due_at": due_at,
+            "claimed_until": None,
+            "priority": 0,
+            "readings": 0,
+            "opened_at": at,
+            "recheck": number,
+        },
+    )
 
 
 def read_again(*, action_id: UUID, due_at: datetime) -> None:

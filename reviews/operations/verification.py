@@ -31,9 +31,12 @@ from reviews.rules import observe, reconcile
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Failure, Inputs
 from reviews.rules.reading import Reading, restored, shown
+from reviews.rules.reconcile import Verdict
+from reviews.rules.recovery import Decision
 from reviews.rules.steps import Step
 
 READ_TIMEOUT_S = 10.0
+RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +57,9 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
     If we crash before the commit, the wish still stands and the next tick takes the reading.
     """
     with tenancy(tenant_id):
-        plan = _planned(tenant_id, action_id)
+        plan = planned(tenant_id, action_id)
     at = clock()
-    reading, _ = _read(plan, at=at)
+    reading, _ = read(plan, at=at)
     if reading is None:
         return False
     with tenancy(tenant_id):
@@ -67,7 +70,7 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
             tenant_id=tenant_id,
             subject_id=action_id,
             purpose="baseline",
-            data=_masked(orjson.dumps(asdict(reading), default=_plain), plan),
+            data=masked(orjson.dumps(asdict(reading), default=_plain), plan),
             media_type="application/json",
             source=reading.source,
             at=at,
@@ -91,7 +94,7 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
         schedules.settle(action_id=action_id)
         return None
     at = clock()
-    reading, failure = _read(plan, at=at)
+    reading, failure = read(plan, at=at)
     with tenancy(tenant_id):
         return _conclude(plan, reading, failure, at=at)
 
@@ -100,21 +103,22 @@ def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     action = record.action(tenant_id, action_id)
     if action is None or State(action.state) not in rules.VERIFIABLE_IN or action.settled:
         return None
-    return _planned(tenant_id, action_id)
+    return planned(tenant_id, action_id)
 
 
-def _planned(tenant_id: UUID, action_id: UUID) -> Plan:
+def planned(tenant_id: UUID, action_id: UUID) -> Plan:
     action = record.action(tenant_id, action_id)
     assert action is not None
     row = record.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
     contract = contracts.stored(bytes(row.document), expected_digest=row.digest)
     access, missing = _access(tenant_id, contract)
+    entry = record.entry(tenant_id, action_id, action.seq) or {}
     bindings = {
-        "si": _intended(record.entry(tenant_id, action_id, action.seq) or {}),
+        "si": _intended(entry),
         "sr": observations.payload_of(tenant_id, action.payload_pointer),
         "so": observe.bindings(observations.telling(tenant_id, action_id, contract)),
-        "scope": _scope(tenant_id, action),
+        "scope": _scope(tenant_id, action, entry["timestamps"]["executed_at"]),
         "pre": shown(baseline_of(tenant_id, action_id), contract.required_effects),
         "sa": {},
     }
@@ -133,7 +137,7 @@ def _intended(entry: dict[str, Any]) -> dict[str, Any]:
     return {"target_resource": outcome.get("target_resource", ""), "predicates": outcome.get("expected_predicates", [])}
 
 
-def _scope(tenant_id: UUID, action: Any) -> dict[str, Any]:
+def _scope(tenant_id: UUID, action: Any, executed_at: str | None) -> dict[str, Any]:
     kept = record.idempotency(tenant_id, action.id)
     return {
         "tenant": record.tenant_by_id(tenant_id).slug,
@@ -141,7 +145,7 @@ def _scope(tenant_id: UUID, action: Any) -> dict[str, Any]:
         "action_id": str(action.id),
         "target": action.target,
         "trace_id": action.trace_id,
-        "executed_at": action.proposed_at.isoformat(),
+        "executed_at": executed_at or "",
         **({"idempotency_key": kept.key} if kept else {}),
     }
 
@@ -165,7 +169,7 @@ def _access(tenant_id: UUID, contract: Contract) -> tuple[SystemAccess | None, s
     return access, ""
 
 
-def _read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
+def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
     verification = plan.contract.verification
     if verification is None:
         return None, None
@@ -194,16 +198,16 @@ def _conclude(plan: Plan, reading: Reading | None, failure: Failure | None, *, a
         schedules.settle(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = _inputs(plan, action, head, row, reading, failure, pointer, at=at)
+    inputs = inputs_of(plan, action, head, row, reading, failure, pointer, at=at)
     outcome = rules.run(inputs)
     if outcome.steps or (row is not None and row.readings == 0):
-        kept = _keep(plan, inputs, outcome, pointer, at=at)
+        kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
         head = _append(head, outcome, kept, at=at)
     _follow(plan, action, outcome, at=at)
     return head.state
 
 
-def _inputs(
+def inputs_of(
     plan: Plan,
     action: Any,
     head: ledger.Head,
@@ -252,17 +256,25 @@ def baseline_of(tenant_id: UUID, action_id: UUID) -> Reading | None:
     return restored(orjson.loads(data)) if data is not None else None
 
 
-def _keep(plan: Plan, inputs: Inputs, outcome: rules.Outcome, pointer: UUID, *, at: datetime) -> ledger.Sealed:
+def keep(
+    plan: Plan,
+    inputs: Inputs,
+    verdict: Verdict,
+    decision: Decision,
+    steps: tuple[Step, ...],
+    pointer: UUID,
+    *,
+    at: datetime,
+) -> ledger.Sealed:
     """The run's evidence: what was read, over which layers, with each predicate's result, and what was decided."""
     reading = inputs.readings[0] if inputs.readings else None
-    verdict, decision = outcome.verdict, outcome.decision
     document = {
         "layers": _shown(plan, reconcile.bindings(inputs, reading)),
         "readings": [asdict(each) for each in inputs.readings],
         "failure": asdict(inputs.failure) if inputs.failure else None,
         "verdict": asdict(verdict),
         "decision": asdict(decision),
-        "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in outcome.steps],
+        "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
     }
@@ -270,7 +282,7 @@ def _keep(plan: Plan, inputs: Inputs, outcome: rules.Outcome, pointer: UUID, *, 
         tenant_id=plan.tenant_id,
         subject_id=plan.action_id,
         purpose="readback",
-        data=_masked(orjson.dumps(document, default=_plain), plan),
+        data=masked(orjson.dumps(document, default=_plain), plan),
         media_type="application/json",
         source=reading.source if reading else "none",
         at=at,
@@ -299,7 +311,7 @@ def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
     return {name: dict(values) for name, values in layers.items()}
 
 
-def _masked(data: bytes, plan: Plan) -> bytes:
+def masked(data: bytes, plan: Plan) -> bytes:
     # The key that repeats a mutation is a secret: evidence names it by its hash's beginning only (R-EX-16).
     key = plan.bindings["scope"].get("idempotency_key")
     return data.replace(key.encode(), b"(idempotency key)") if key else data
@@ -342,9 +354,21 @@ def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, at: datetime) ->
         schedules.read_again(action_id=action_id, due_at=outcome.next_read_at)
     else:
         schedules.settle(action_id=action_id)
+        plan_recheck(plan, outcome.state, number=0, at=at)
     for target in outcome.freeze:
         cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=outcome.decision.text or "HELD", at=at)
+
+
+def plan_recheck(plan: Plan, state: State, *, number: int, at: datetime) -> None:
+    """Schedule the contract's recheck of that number, counted from zero, if there is one for a settled action."""
+    delays = plan.contract.verification.recheck_after if plan.contract.verification else ()
+    if state in RECHECKED and number < len(delays):
+        before = delays[number - 1] if number else timedelta(0)
+        due_at = at + delays[number] - before
+        schedules.schedule_recheck(
+            tenant_id=plan.tenant_id, action_id=plan.action_id, due_at=due_at, number=number, at=at
+        )

@@ -7,12 +7,15 @@
 5. An attested outcome is a person's word and is reported as such, never as read.
 6. Two people settle what cannot be undone: the second confirms what the first proposed.
 7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one.
+8. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
+   contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
+   report that the final state is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -64,32 +67,36 @@ class Held:
     absent: bool
     verifiable: bool
     discrepancy: str
+    contradicted: bool = False
     side_effect_class: SideEffectClass
     reversibility: Reversibility
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """One event of carrying out a resolution."""
+    """One event of carrying out a resolution; without a state it changes none."""
 
-    state: State
+    state: State | None
     kind: str
     grounds: frozenset[Ground]
     changes: Mapping[str, Mapping[str, Any]]
+    view: Mapping[str, Any] = field(default_factory=dict)
 
 
-_LOOK = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
-_SETTLES = frozenset(Resolution) - frozenset(_LOOK)
+LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
+_SETTLES = frozenset(Resolution) - frozenset(LOOKS)
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 
 
 def allowed(held: Held) -> tuple[Resolution, ...]:
     """What may be decided about a held action (rules 1 to 4)."""
+    if held.contradicted:
+        return (*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
     if held.state not in (State.REVIEW_REQUIRED, State.UNKNOWN):
         return ()
     open_ways: list[Resolution] = []
     if held.executed:
-        open_ways += [*(_LOOK if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
+        open_ways += [*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
     if not held.executed or held.absent:
         open_ways.append(Resolution.FAIL)
     if held.discrepancy:
@@ -114,6 +121,8 @@ def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str
 
 def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
     """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
+    if held.contradicted:
+        return (_settle_contradiction(held, resolution),)
     way = {
         Resolution.VERIFY_AGAIN: _look_again,
         Resolution.STRONG_READ: _look_again,
@@ -124,6 +133,15 @@ def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
     }[resolution]
     into = () if held.state is State.REVIEW_REQUIRED else (_into_review(),)
     return (*into, way(held, at))
+
+
+def _settle_contradiction(held: Held, resolution: Resolution) -> Move:
+    if resolution in LOOKS:
+        return Move(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
+    present = resolution is Resolution.ATTEST_PRESENT
+    agrees = present == (held.state is State.RECONCILED_SUCCESS)
+    kind = "attested_present" if present else "attested_absent"
+    return Move(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
 
 
 def _into_review() -> Move:

@@ -1,0 +1,96 @@
+"""Late truth: a settled action is read again after an hour, a day, a week, as its contract asks.
+
+A contradiction changes no state. It is an event beside the state: it opens a case, turns the report into
+FINAL_STATE_UNKNOWN and blocks repeats, until a person has settled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.lifecycle import State
+from ledger.tenancy import tenancy
+from reviews import queries
+from reviews.operations import cases, schedules
+from reviews.operations.verification import RECHECKED, Plan, inputs_of, keep, plan_recheck, planned, read
+from reviews.rules import reconcile
+from reviews.rules.facts import Failure
+from reviews.rules.reading import Reading
+from reviews.rules.reconcile import Verdict
+from reviews.rules.recovery import Decision
+
+TRY_AGAIN = timedelta(minutes=10)
+MOST_TRIES = 6
+_NOTHING = Decision(row=None, action=None)
+
+
+def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
+    """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
+    with tenancy(tenant_id):
+        action = record.action(tenant_id, action_id)
+        plan = planned(tenant_id, action_id) if action is not None and State(action.state) in RECHECKED else None
+    if plan is None:
+        schedules.settle(action_id=action_id)
+        return None
+    at = clock()
+    reading, failure = read(plan, at=at)
+    with tenancy(tenant_id):
+        return _conclude(plan, reading, failure, at=at)
+
+
+def _conclude(plan: Plan, reading: Reading | None, failure: Failure | None, *, at: datetime) -> bool | None:
+    head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
+    action = record.action(plan.tenant_id, plan.action_id)
+    row = queries.scheduled(plan.action_id)
+    if action is None or row is None or row.recheck is None or State(action.state) not in RECHECKED:
+        return None
+    pointer = uuid4()
+    inputs = inputs_of(plan, action, head, row, reading, failure, pointer, at=at)
+    verdict = reconcile.reconcile(inputs)
+    if not verdict.decisive:
+        _later(plan, head, row, verdict, at=at)
+        return None
+    kept = keep(plan, inputs, verdict, _NOTHING, (), pointer, at=at)
+    contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
+    _write(head, action, verdict, kept, contradicted=contradicted, at=at)
+    schedules.settle(action_id=plan.action_id)
+    plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
+    return contradicted
+
+
+def _later(plan: Plan, head: ledger.Head, row: Any, verdict: Verdict, *, at: datetime) -> None:
+    """Nothing could be told: try again for a while, then say so and leave it to the next recheck."""
+    if row.readings + 1 < MOST_TRIES:
+        schedules.read_again(action_id=plan.action_id, due_at=at + TRY_AGAIN)
+        return
+    happening = ledger.Happening(kind="recheck_missed", detail={"reason": verdict.reason})
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    schedules.settle(action_id=plan.action_id)
+    plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
+
+
+def _write(
+    head: ledger.Head, action: Any, verdict: Verdict, kept: ledger.Sealed, *, contradicted: bool, at: datetime
+) -> None:
+    kind = "contradicted" if contradicted else "contradiction_withdrawn" if action.contradicted else "rechecked"
+    discrepancy = str(verdict.discrepancy or "")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind=kind,
+            detail={"reason": verdict.reason, "discrepancy": discrepancy, "run": str(kept.pointer)},
+            evidence=(kept,),
+            view={"contradicted": contradicted},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    if contradicted:
+        cases.open_case(
+            tenant_id=head.tenant_id, action_id=head.id, reason="CONTRADICTED", discrepancy=discrepancy, at=at
+        )
