@@ -197,6 +197,9 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
+# How often one key may call the API in a second; 0 is as often as it likes.
+COUNTERFOIL_RATE_PER_S = _number("COUNTERFOIL_RATE_PER_S", 200)
+
 # Language, time, files
 
 LANGUAGE_CODE = "en-gb"

@@ -30,9 +30,13 @@ class Clock:
 
     def __init__(self) -> None:
         self.ahead = timedelta(0)
+        self.stopped: datetime | None = None
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self.ahead
+        return (self.stopped or datetime.now(UTC)) + self.ahead
+
+    def stop(self) -> None:
+        self.stopped = datetime.now(UTC)
 
     def forward(self, **amount: float) -> None:
         self.ahead += timedelta(**amount)

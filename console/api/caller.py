@@ -16,6 +16,7 @@ from ninja.security import HttpBearer
 from ninja.security.base import AuthBase
 
 from console import operations, queries
+from console.api import rate
 from ledger.operations import Actor
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused
@@ -59,6 +60,7 @@ class Key(HttpBearer):
         key = queries.live_key(digest(token.encode()), at=at)
         if key is None:
             return None
+        rate.spend(key.id, at=at)
         operations.touch_key(key=key, at=at)
         return Caller(key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name)
 

@@ -13,6 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from console.api.caller import NotSignedIn
+from console.api.rate import TooMany
 from ledger.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,10 @@ def problem(
 
 def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """What the rules said no to, as they said it."""
-    return problem(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
+    response = problem(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
+    if isinstance(refusal, TooMany):
+        response["Retry-After"] = str(refusal.retry_after_s)
+    return response
 
 
 def install(api: NinjaAPI) -> None:

@@ -71,6 +71,12 @@ def stage(db: None) -> Any:
     return set_up("orchid")
 
 
+@pytest.fixture(autouse=True)
+def unhurried(settings: Any) -> None:
+    """No test is slowed down for asking often; the one about that says so itself."""
+    settings.COUNTERFOIL_RATE_PER_S = 0
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The clock of views and tasks, to be put forward."""
