@@ -56,6 +56,8 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponse]]:
                 if refusal.status == 404:
                     raise Http404(refusal.detail) from refusal
                 with tenancy(request.tenant.id):
+                    if refusal.afterwards is not None:
+                        refusal.afterwards()
                     return _refused(request, refusal)
 
         return opened

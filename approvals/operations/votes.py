@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -132,16 +133,52 @@ def vote(
     reason: str,
     at: datetime,
 ) -> Vote:
-    """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17)."""
+    """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17).
+
+    A refused vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
+    """
     head = _locked(tenant_id, approval_id)
     approval = queries.approval(tenant_id, approval_id)
     assert approval is not None
     covers = coverage(approval)
-    action = record.action(tenant_id, approval.action_id)
+    try:
+        _check(head, approval, covers, verdict, voter, seen, reason, at=at)
+    except Refused as refusal:
+        refusal.afterwards = partial(
+            note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), refusal=refusal, at=at
+        )
+        raise
+    row = _signed(approval, covers, verdict, voter, reason, at=at)
+    _decide(head, approval, row, at=at)
+    return row
+
+
+def note_refused(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Refused, at: datetime) -> None:
+    """Put a vote that did not count on the approval's record."""
+    ledger.append(
+        _locked(tenant_id, approval_id),
+        ledger.Happening(kind="vote_refused", detail={"code": refusal.code}),
+        actor=ledger.Actor("person", voter),
+        at=at,
+    )
+
+
+def _check(
+    head: ledger.Head,
+    approval: Approval,
+    covers: binding.Coverage,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    seen: binding.Seen,
+    reason: str,
+    *,
+    at: datetime,
+) -> None:
+    action = record.action(approval.tenant_id, approval.action_id)
     assert action is not None
-    session = queries.session(tenant_id, action.session_id)
+    session = queries.session(approval.tenant_id, action.session_id)
     assert session is not None
-    freezes = record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target)
+    freezes = record.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
         verdict=verdict,
@@ -157,9 +194,6 @@ def vote(
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
-    row = _signed(approval, covers, verdict, voter, reason, at=at)
-    _decide(head, approval, row, at=at)
-    return row
 
 
 def _locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:

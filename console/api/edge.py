@@ -77,10 +77,16 @@ def once(request: Any, write: Callable[[], HttpResponse | None], *, bound_to: st
     caller: Caller = request.auth
     body = request.body if request.method == "POST" else b""
     key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
-    with tenancy(caller.tenant_id):
-        if not key:
-            return write()
-        return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)
+    try:
+        with tenancy(caller.tenant_id):
+            if not key:
+                return write()
+            return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            with tenancy(caller.tenant_id):
+                refusal.afterwards()
+        raise
 
 
 def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None]) -> HttpResponse | None:

@@ -16,7 +16,8 @@ from approvals.rules import binding
 from approvals.rules.rendering import render_payload
 from console.api import pages
 from console.api.caller import Caller, admits
-from console.api.edge import NotFound, after_commit, answer, in_tenancy
+from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
+from console.api.rate import TooMany
 from console.api.schemas import (
     ApprovalsWanted,
     CasesWanted,
@@ -39,6 +40,13 @@ from reviews.rules.resolutions import Resolution
 from reviews.tasks import verify_due
 
 router = Router(tags=["People's work"])
+
+
+class LockedOut(TooMany):
+    """Too many wrong passwords; wait a quarter of an hour."""
+
+    code = "LOCKED_OUT"
+    retry_after_s = 900
 
 
 @router.get("/approvals", summary="Approvals, the most urgent first")
@@ -79,17 +87,20 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 
 
 @router.post("/approvals/{approval_id}/votes", summary="Vote, with a fresh password (class C)")
-@admits("reviewer")
-@in_tenancy
-def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse:
+@admits("person")
+def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse | None:
+    # Outside the vote's transaction: a wrong password counts towards the lock, whatever becomes of the vote.
+    evidence_class = _proof_class(request, body.password)
+    return once(request, lambda: _vote(request, approval_id, body, evidence_class))
+
+
+def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, evidence_class: str) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     row = votes.vote(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
         verdict=binding.Verdict(body.verdict),
-        voter=binding.Voter(
-            actor=str(caller.actor.id), roles=caller.roles, evidence_class=proof_class(request, body.password)
-        ),
+        voter=binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=evidence_class),
         seen=binding.Seen(payload_hash=body.payload_hash, rendering_digest=body.rendering_digest),
         reason=body.reason,
         at=timezone.now(),
@@ -97,13 +108,15 @@ def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpRespons
     return answer({"vote_id": str(row.id), "verdict": row.verdict, "statement_hash": row.statement_hash}, 201)
 
 
-def proof_class(request: HttpRequest, password: str | None) -> str:
+def _proof_class(request: HttpRequest, password: str | None) -> str:
     """C for a session with the person's fresh password; nothing less counts (D7)."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     known = authenticate(request, username=caller.user.get_username(), password=password) if password else None
-    if known is None or known.pk != caller.user.pk:
-        raise binding.StepUpRequired("Enter your password to sign this decision.")
-    return "C"
+    if getattr(request, "axes_locked_out", False):
+        # Ours to answer: the middleware would put a page in the place of a problem.
+        request.axes_locked_out = False  # type: ignore[attr-defined]
+        raise LockedOut
+    return "C" if known is not None and known.pk == caller.user.pk else ""
 
 
 @router.get("/reviews", summary="Open cases, the most severe first")

@@ -63,7 +63,14 @@ def vote(request: Request, approval_id: UUID) -> HttpResponse:
         return _page(request, approval_id, form, status=422)
     # Through `authenticate`, so that wrong passwords count towards a lock as they do at sign-in.
     if authenticate(request, username=request.user.get_username(), password=form.cleaned_data["password"]) is None:
-        form.add_error("password", "This is not your password. Nothing was recorded.")
+        votes.note_refused(
+            tenant_id=request.tenant.id,
+            approval_id=approval_id,
+            voter=request.caller.actor.id,
+            refusal=binding.StepUpRequired(),
+            at=request.as_of,
+        )
+        form.add_error("password", "This is not your password. Your vote was not recorded.")
         return _page(request, approval_id, form, status=403)
     votes.vote(
         tenant_id=request.tenant.id,

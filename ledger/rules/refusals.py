@@ -8,6 +8,7 @@ stay `AssertionError` and `ValueError`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 
@@ -27,4 +28,6 @@ class Refused(Exception):
         self.detail = detail or (self.__doc__ or "").strip()
         self.hint = hint
         self.errors = errors or []
+        self.afterwards: Callable[[], None] | None = None
+        """What goes on record all the same: the edge calls it after the rollback, in a transaction of its own."""
         super().__init__(self.detail)

@@ -1,0 +1,199 @@
+"""Votes over HTTP: who may decide, on what, until when, and what is kept of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from approvals import queries
+from approvals.rules import binding
+from console.models import Membership
+from ledger import queries as record
+from ledger.tenancy import tenancy
+from tests.workshop import DELETE, GOAL, Clock, Workshop, workshop
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.fixture
+def approval(shop: Workshop) -> dict[str, Any]:
+    return shop.approval_of(shop.propose())
+
+
+def noted(shop: Workshop, approval: dict[str, Any]) -> list[tuple[str, str]]:
+    """(kind of event, code) of everything on the approval's record."""
+    with tenancy(shop.tenant):
+        history = record.history(shop.tenant, UUID(approval["approval_id"]))
+    return [(event.kind, (detail or {}).get("code", "")) for event, _, detail in history]
+
+
+@pytest.mark.req("R-AP-04", "R-PA-11")
+def test_a_reviewer_is_shown_what_they_decide_about(shop: Workshop, approval: dict[str, Any]):
+    assert approval["payload"] == DELETE
+    assert approval["covers"]["target_resource"] == "document/policies/returns.md"
+    assert approval["covers"]["side_effect_class"] == "MEDIUM_RISK_WRITE"
+    assert approval["covers"]["reversibility"] == "IRREVERSIBLE"
+    assert approval["may_vote"] is True
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/approvals/{approval['approval_id']}")
+    assert GOAL in page.content.decode()
+
+
+@pytest.mark.req("R-AP-13", "R-AP-19", "R-RI-01")
+def test_an_approved_action_may_run_and_has_not_run(shop: Workshop, approval: dict[str, Any]):
+    assert shop.vote(approval).status_code == 201
+    action_id = approval["action_id"]
+    assert shop.state(action_id) == "VALIDATED"
+    assert shop.report(action_id)["code"] == "NOT_EXECUTED"
+    block = shop.history(action_id)[-1]["entry"]["approval"]
+    assert block["approval_id"] == approval["approval_id"]
+    assert block["payload_hash"] == approval["payload_hash"]
+    assert block["approver_id"]
+    assert block["expires_at"]
+
+
+def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Workshop, approval: dict[str, Any]):
+    told = shop.vote(approval).json()
+    with tenancy(shop.tenant):
+        vote = queries.votes_of(shop.tenant, UUID(approval["approval_id"]))[0]
+    covers, said = binding.read_statement(bytes(vote.statement))
+    assert covers.payload_hash == approval["payload_hash"]
+    assert covers.action_id == approval["action_id"]
+    assert (said.verdict, said.evidence_class, said.voter) == (binding.Verdict.APPROVE, "C", str(vote.voter))
+    assert binding.statement_hash(bytes(vote.statement)) == told["statement_hash"]
+
+
+@pytest.mark.req("R-AP-10")
+@pytest.mark.parametrize("verdict", ["reject", "request_changes"])
+def test_a_vote_against_ends_the_action_unrun(shop: Workshop, approval: dict[str, Any], verdict: str):
+    assert shop.vote(approval, verdict=verdict, reason="The policy is still in force.").status_code == 201
+    action_id = approval["action_id"]
+    assert shop.path(action_id) == ["PROPOSED", "VALIDATED", "FAILED"]
+    assert shop.history(action_id)[-1]["detail"]["reason"] == "The policy is still in force."
+    assert shop.report(action_id)["code"] == "NOT_EXECUTED"
+    assert shop.claim() == []
+
+
+@pytest.mark.req("R-UI-03")
+def test_a_vote_against_needs_a_reason(shop: Workshop, approval: dict[str, Any]):
+    assert refused(shop.vote(approval, verdict="reject", reason=" ")) == (422, "REASON_REQUIRED")
+    assert shop.state(approval["action_id"]) == "VALIDATED"
+
+
+@pytest.mark.req("R-AP-11")
+@pytest.mark.parametrize("key", ["agent", "executor", "operator_key", "auditor"])
+def test_no_key_may_vote(shop: Workshop, approval: dict[str, Any], key: str):
+    assert refused(shop.vote(approval, by=getattr(shop, key))) == (403, "FORBIDDEN")
+
+
+@pytest.mark.req("R-AP-11", "R-CX-09")
+@pytest.mark.parametrize("role", ["operator", "compliance", "administrator"])
+def test_only_reviewers_may_vote(shop: Workshop, approval: dict[str, Any], role: str):
+    person = shop.person(role, name=f"{role}-only@orchid")
+    assert refused(shop.vote(approval, by=person)) == (403, "NOT_ELIGIBLE")
+    assert noted(shop, approval)[-1] == ("vote_refused", "NOT_ELIGIBLE")
+
+
+@pytest.mark.req("R-AP-12")
+def test_nobody_decides_on_their_own_request(shop: Workshop, approval: dict[str, Any]):
+    # The person who stands behind the session's key also reviews.
+    with tenancy(shop.tenant):
+        action = record.action(shop.tenant, UUID(approval["action_id"]))
+        assert action is not None
+        session = queries.session(shop.tenant, action.session_id)
+    assert session is not None
+    Membership.objects.filter(tenant_id=shop.tenant, is_reviewer=True).update(actor_id=session.key_actor)
+    assert refused(shop.vote(approval)) == (403, "SELF_APPROVAL")
+    assert noted(shop, approval)[-1] == ("vote_refused", "SELF_APPROVAL")
+
+
+@pytest.mark.parametrize("password", ["wrong", "", None])
+def test_a_vote_needs_the_voters_password(shop: Workshop, approval: dict[str, Any], password: str | None):
+    assert refused(shop.vote(approval, password=password)) == (403, "STEP_UP_REQUIRED")
+    assert noted(shop, approval)[-1] == ("vote_refused", "STEP_UP_REQUIRED")
+
+
+def test_wrong_passwords_lock_the_vote_as_they_lock_the_sign_in(
+    shop: Workshop, approval: dict[str, Any], settings: Any
+):
+    settings.AXES_FAILURE_LIMIT = 3
+    for _ in range(3):
+        shop.vote(approval, password="wrong")
+    locked = shop.vote(approval)
+    assert refused(locked) == (429, "LOCKED_OUT")
+    assert locked["Retry-After"] == "900"
+
+
+@pytest.mark.req("R-AP-05")
+def test_a_vote_on_other_bytes_is_refused(shop: Workshop, approval: dict[str, Any]):
+    assert refused(shop.vote(approval, payload_hash="0" * 64)) == (409, "PAYLOAD_CHANGED")
+    assert refused(shop.vote(approval, rendering_digest="0" * 64)) == (409, "RENDERING_CHANGED")
+    assert shop.approval_of(approval["action_id"])["state"] == "REQUESTED"
+
+
+@pytest.mark.req("R-AP-17")
+def test_a_decided_request_is_not_decided_again(shop: Workshop, approval: dict[str, Any]):
+    assert shop.vote(approval).status_code == 201
+    other = shop.person("reviewer", name="second@orchid")
+    assert refused(shop.vote(approval, by=other, verdict="reject")) == (409, "ALREADY_DECIDED")
+    assert refused(shop.vote(approval)) == (409, "ALREADY_DECIDED")
+
+
+@pytest.mark.req("R-AP-08")
+def test_the_time_to_decide_ends(shop: Workshop, clock: Clock):
+    policy = {"version": "2", "document": {"decide_within_s": 60}}
+    assert shop.operator_key.post("/policies/approval", policy).status_code == 201
+    approval = shop.approval_of(shop.propose())
+    clock.forward(seconds=60)
+    assert refused(shop.vote(approval)) == (409, "APPROVAL_LAPSED")
+
+
+@pytest.mark.req("R-AP-23")
+@pytest.mark.parametrize(
+    ("scope", "value"),
+    [
+        ("target", "document/policies/returns.md"),
+        ("tool", "delete_document"),
+        ("agent", "librarian"),
+        ("tenant", ""),
+        ("all", ""),
+    ],
+)
+def test_nothing_frozen_is_approved_but_it_may_be_rejected(
+    shop: Workshop, approval: dict[str, Any], scope: str, value: str
+):
+    shop.operator.post("/freezes", {"scope": scope, "value": value, "reason": "Wait."})
+    assert refused(shop.vote(approval)) == (409, "TARGET_FROZEN")
+    assert shop.vote(approval, verdict="reject").status_code == 201
+
+
+@pytest.mark.req("R-AP-16")
+def test_a_vote_cannot_bring_a_payload(shop: Workshop, approval: dict[str, Any]):
+    assert refused(shop.vote(approval, payload=DELETE | {"path": "policies/all.md"})) == (422, "INVALID")
+
+
+@pytest.mark.req("R-AP-17")
+def test_of_two_votes_at_once_one_decides(committed_db: Any):
+    shop = workshop("orchid").set_up()
+    approval = shop.approval_of(shop.propose())
+    other = shop.person("reviewer", name="second@orchid")
+    ready = Barrier(2)
+
+    def cast(by: Any, verdict: str) -> int:
+        try:
+            ready.wait(10)
+            return int(shop.vote(approval, by=by, verdict=verdict).status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        votes = [threads.submit(cast, shop.reviewer, "approve"), threads.submit(cast, other, "reject")]
+    assert sorted(vote.result() for vote in votes) == [201, 409]
+    with tenancy(shop.tenant):
+        assert len(queries.votes_of(shop.tenant, UUID(approval["approval_id"]))) == 1
