@@ -125,20 +125,25 @@ class StartRequest:
 def register_executor(
     *, tenant_id: UUID, executor_id: str, public_jwk: dict[str, Any], tools: list[str], by: ledger.Actor, at: datetime
 ) -> Executor:
-    """Register or change an executor's key and tools; an id stays with the API key that took it."""
+    """Register or change an executor's key and tools; an id stays with the API key that took it.
+
+    One that an operator registers belongs to no API key: any may use it that proves possession of the private key.
+    """
     thumbprint = possession.thumbprint(public_jwk)
     known = queries.executor(tenant_id, executor_id)
+    unchanged = known is not None and (known.thumbprint, known.tools) == (thumbprint, tools)
+    if known is not None and unchanged and queries.may_use(known, by.id):
+        return known
     if known is not None and by.kind == "executor" and known.key_actor != by.id:
         raise ExecutorTaken
-    if known is not None and (known.thumbprint, known.tools) == (thumbprint, tools):
-        return known
     values = {"public_jwk": public_jwk, "thumbprint": thumbprint, "tools": tools}
     if known is None:
+        executor_key = ledger.new_id(at)
         known = Executor.objects.create(
             tenant_id=tenant_id,
-            id=ledger.new_id(at),
+            id=executor_key,
             executor_id=executor_id,
-            key_actor=by.id,
+            key_actor=by.id if by.kind == "executor" else executor_key,
             registered_at=at,
             **values,
         )
@@ -234,7 +239,7 @@ def claim(
 
 def _executor(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
     executor = queries.executor(tenant_id, executor_id)
-    if executor is None or executor.key_actor != by.id:
+    if executor is None or not queries.may_use(executor, by.id):
         raise UnknownExecutor
     return executor
 
@@ -253,6 +258,9 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
         return None
     policies = record.active_policies(tenant_id)
     rules = policy.parse(parse(bytes(policies["approval"].document)))
+    if _is_outdated(action, approval, rules):
+        request_again(head=head, action=action, at=at)
+        return None
     jti = ledger.new_id(at)
     begun = at.replace(microsecond=0)
     grant = grants.Grant(
@@ -283,6 +291,13 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
         at=at,
     )
     return Order(action.id, action.tool, action.tool_version, token, grant.expires_at)
+
+
+def _is_outdated(action: Any, approval: Approval | None, rules: policy.ApprovalPolicy) -> bool:
+    """Whether the approval policy in force is another than the one that was asked (RT-20, R-AP-09)."""
+    if approval is not None:
+        return approval.policy_digest != rules.digest
+    return policy.requirement(disclosed_contract(action.tenant_id, action.contract_digest), rules).required
 
 
 def _whole(at: datetime) -> datetime:
@@ -496,7 +511,7 @@ def _fail_closed(head: ledger.Head, action: Any, request: StartRequest, *, by: l
             to="REVIEW_REQUIRED",
             changes={
                 "verification": {"status": "NOT_REQUIRED"},
-                "reconciliation": {"status": "REVIEW_REQUIRED", "recovery_decision": "FAIL_CLOSED"},
+                "reconciliation": {"status": "REVIEW_REQUIRED", "recovery_decision": "RT-21 FAIL_CLOSED"},
                 "recovery": {},
             },
             detail={

@@ -375,7 +375,7 @@ def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
             kind="approval_revalidated",
             changes={
                 "policy_context": versions,
-                "reconciliation": {"recovery_decision": "REVALIDATE_APPROVAL"},
+                "reconciliation": {"recovery_decision": "RT-20 REVALIDATE_APPROVAL"},
                 **({"approval": approval_block(fresh)} if fresh else {}),
             },
             detail={"recovery_row": "RT-20"},
