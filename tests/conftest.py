@@ -222,22 +222,32 @@ class CommittedDatabase:
 
 
 @contextmanager
-def _committed(run: Run, blocker: object) -> Iterator[CommittedDatabase]:
-    from django.db import connections
-
+def new_database(run: Run) -> Iterator[CommittedDatabase]:
+    """A clone of the template, dropped at the end; the tests' own connections stay where they are."""
     name = f"committed_{uuid4().hex[:12]}"
-    shared = connections.settings["default"]["NAME"]
     _clone(run, name)
-    _use(name)
-    with blocker.unblock():  # type: ignore[attr-defined]
+    try:
         yield CommittedDatabase(
             name=name,
             url=run.postgres.url(servers.APP, name),
             owner_url=run.postgres.url(servers.OWNER, name),
             environment=environment(run, name),
         )
-        _use(shared)
-    _drop(run, name)
+    finally:
+        _drop(run, name)
+
+
+@contextmanager
+def _committed(run: Run, blocker: object) -> Iterator[CommittedDatabase]:
+    from django.db import connections
+
+    shared = connections.settings["default"]["NAME"]
+    with new_database(run) as database, blocker.unblock():  # type: ignore[attr-defined]
+        _use(database.name)
+        try:
+            yield database
+        finally:
+            _use(shared)
 
 
 @pytest.fixture
@@ -406,15 +416,28 @@ class Stack:
         return processes.tail(self.folder / f"{name}.log", 40)
 
 
-@pytest.fixture
-def stack(run: Run, tmp_path: Path, committed_db: CommittedDatabase) -> Iterator[Stack]:
-    """Nothing of the product runs yet, only a broker that survives being killed: `stack.start("web", "worker")`."""
+@contextmanager
+def new_stack(run: Run, folder: Path, database: CommittedDatabase, *, users: tuple[str, ...] = ()) -> Iterator[Stack]:
+    """Nothing of the product runs yet, only a broker that survives being killed; `users` are its access rules."""
     broker = replace(
-        run.valkey, folder=run.folder / f"broker-{uuid4().hex[:8]}", port=servers.free_port(), durable=True
+        run.valkey,
+        folder=run.folder / f"broker-{uuid4().hex[:8]}",
+        port=servers.free_port(),
+        users=users,
+        durable=True,
     )
     broker.initialise()
-    started = Stack(tmp_path, committed_db, broker)
-    started.start("valkey")
-    yield started
-    started.stop()
-    shutil.rmtree(broker.folder)
+    started = Stack(folder, database, broker)
+    try:
+        started.start("valkey")
+        yield started
+    finally:
+        started.stop()
+        shutil.rmtree(broker.folder)
+
+
+@pytest.fixture
+def stack(run: Run, tmp_path: Path, committed_db: CommittedDatabase) -> Iterator[Stack]:
+    """`stack.start("web", "worker")`, on a database of this test's own."""
+    with new_stack(run, tmp_path, committed_db) as started:
+        yield started

@@ -1,0 +1,16 @@
+"""Grounds for journeys: each starts the real processes once and serves every test of this worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.journeys.ground import Ground, opened, tended
+
+
+@pytest.fixture(scope="session")
+def busy_ground(template, run) -> Iterator[Ground]:
+    """The console and the whole example: an executor that is started again when it dies, and the mailer."""
+    with opened(run) as ground, tended(ground, "executor", "consumer"):
+        yield ground

@@ -1,0 +1,366 @@
+"""Every kind of work that the example sends, to its end: the path in the record, what was found, who must look, and
+what may be told.
+
+All of them are sent at once to one console with real systems behind it; each test then waits for its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from importlib.resources import files
+
+import pytest
+
+from counterfoil.agent import Call
+from example.cases import BY_NAME
+from example.stage import SESSION_S, Sent
+from tests.journeys.ground import Ground, moves
+
+REPORTS = json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())["by_state"]
+
+STARTED = ("PROPOSED", "VALIDATED", "EXECUTING")
+SEEN = (*STARTED, "PENDING")
+DONE = (*SEEN, "COMMITTED", "RECONCILED_SUCCESS")
+WRONG = (*SEEN, "COMMITTED", "RECONCILIATION_FAILED", "REVIEW_REQUIRED")
+IN_PART = (*SEEN, "COMMITTED", "PARTIALLY_COMMITTED", "REVIEW_REQUIRED")
+SILENT = (*STARTED, "UNKNOWN", "PENDING")
+
+CONFIRMED = "Done, and confirmed in the system of record."
+ABSENT = "Failed. The system of record shows that nothing happened."
+HELD = "Not settled. It waits for a person to review it."
+UNTRIED = "Not executed. Nothing has been attempted."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How one case ends. `found` is the discrepancy in the end and `seen` one on the way; `decided` is the row of the
+    recovery table that decided; `left` is what the shop has to show for it: table to number of rows.
+    """
+
+    case: str
+    path: tuple[str, ...]
+    told: tuple[str, str]
+    approved: bool = False
+    code: str | None = None
+    found: str | None = None
+    seen: str | None = None
+    decided: str | None = None
+    review: bool = False
+    incident: str | None = None
+    left: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.case}, approved" if self.approved else self.case
+
+
+def row(*marks: pytest.MarkDecorator, **values: object) -> object:
+    made = Row(**values)  # type: ignore[arg-type]
+    return pytest.param(made, id=made.name, marks=marks)
+
+
+TABLE = [
+    row(
+        pytest.mark.req("R-AP-04", "R-RI-05", "R-OB-07"),
+        case="clean_refund",
+        approved=True,
+        path=DONE,
+        told=("COMPLETED", CONFIRMED),
+        left={"refunds": 1},
+    ),
+    row(
+        pytest.mark.req("R-AP-02"),
+        case="document_delete",
+        approved=True,
+        path=DONE,
+        told=("COMPLETED", CONFIRMED),
+    ),
+    row(
+        pytest.mark.req("R-DC-02", "R-RP-01", "R-RP-04"),
+        case="no_effect",
+        path=WRONG,
+        told=("REVIEW_REQUIRED", HELD),
+        found="NO_OP_FAILURE",
+        decided="RT-04",
+        review=True,
+        left={"refunds": 0},
+    ),
+    row(
+        case="no_effect",
+        approved=True,
+        path=WRONG,
+        told=("REVIEW_REQUIRED", HELD),
+        found="NO_OP_FAILURE",
+        decided="RT-04",
+        review=True,
+        left={"refunds": 0},
+    ),
+    row(
+        pytest.mark.req("R-DC-03", "R-RP-04"),
+        case="wrong_amount",
+        path=WRONG,
+        told=("REVIEW_REQUIRED", HELD),
+        found="VALUE_MISMATCH",
+        decided="RT-04",
+        review=True,
+        left={"refunds": 1},
+    ),
+    row(
+        pytest.mark.req("R-DC-06", "R-EX-18", "R-RP-12"),
+        case="duplicate",
+        path=WRONG,
+        told=("REVIEW_REQUIRED", HELD),
+        found="DUPLICATE_SIDE_EFFECT",
+        decided="RT-12",
+        review=True,
+        incident="operations",
+        left={"refunds": 2},
+    ),
+    row(
+        pytest.mark.req("R-EX-07", "R-EX-11", "R-RP-07"),
+        case="dies_after_write",
+        path=(*SILENT, "COMMITTED", "RECONCILED_SUCCESS"),
+        told=("COMPLETED", CONFIRMED),
+        decided="RT-07",
+        left={"refunds": 1},
+    ),
+    row(
+        pytest.mark.req("R-EX-07", "R-EX-11", "R-RP-07", "R-RI-07"),
+        case="dies_before_write",
+        path=(*SILENT, "FAILED"),
+        told=("FAILED", ABSENT),
+        decided="RT-07",
+        left={"refunds": 0},
+    ),
+    row(
+        pytest.mark.req("R-DC-05", "R-RC-10"),
+        case="one_of_two_effects",
+        path=IN_PART,
+        told=("REVIEW_REQUIRED", HELD),
+        found="PARTIAL_APPLICATION",
+        decided="RT-09",
+        review=True,
+        left={"refunds": 1, "notices": 0},
+    ),
+    row(
+        pytest.mark.req("R-DC-09", "R-EX-24", "R-VD-11"),
+        case="late_consumer",
+        path=DONE,
+        told=("COMPLETED", CONFIRMED),
+        seen="PROPAGATION_DELAY",
+        decided="RT-01",
+    ),
+    row(
+        pytest.mark.req("R-DC-04", "R-EX-17", "R-RP-11"),
+        case="version_moved",
+        path=(*SEEN, "FAILED"),
+        told=("FAILED", ABSENT),
+        found="STALE_STATE",
+        decided="RT-11",
+    ),
+    row(
+        pytest.mark.req("R-MC-02", "R-TC-17"),
+        case="invented_value",
+        path=("PROPOSED", "FAILED"),
+        told=("NOT_EXECUTED", UNTRIED),
+        code="ARGUMENT_HALLUCINATION",
+    ),
+    row(
+        pytest.mark.req("R-MC-03", "R-TC-04"),
+        case="renamed_parameter",
+        path=("PROPOSED", "FAILED"),
+        told=("NOT_EXECUTED", UNTRIED),
+        code="SCHEMA_DRIFT",
+    ),
+    row(
+        pytest.mark.req("R-AP-08"),
+        case="approval_runs_out",
+        path=("PROPOSED", "VALIDATED", "FAILED"),
+        told=("NOT_EXECUTED", UNTRIED),
+    ),
+    row(
+        pytest.mark.req("R-RP-21"),
+        case="other_payload",
+        path=("PROPOSED", "VALIDATED", "REVIEW_REQUIRED"),
+        told=("REVIEW_REQUIRED", HELD),
+        decided="RT-21",
+        review=True,
+        incident="security",
+        left={"refunds": 0},
+    ),
+    row(
+        pytest.mark.req("R-AP-05", "R-RP-21"),
+        case="other_payload",
+        approved=True,
+        path=("PROPOSED", "VALIDATED", "REVIEW_REQUIRED"),
+        told=("REVIEW_REQUIRED", HELD),
+        decided="RT-21",
+        review=True,
+        incident="security",
+        left={"refunds": 0},
+    ),
+    row(
+        case="dead_letter",
+        path=IN_PART,
+        told=("REVIEW_REQUIRED", HELD),
+        found="PARTIAL_APPLICATION",
+        decided="RT-09",
+        review=True,
+    ),
+    row(
+        case="document_not_deleted",
+        approved=True,
+        path=WRONG,
+        told=("REVIEW_REQUIRED", HELD),
+        found="NO_OP_FAILURE",
+        decided="RT-04",
+        review=True,
+    ),
+    *(row(case=name, path=DONE, told=("COMPLETED", CONFIRMED)) for name in ("order_status", "order_event")),
+    *(row(case=name, path=DONE, told=("COMPLETED", CONFIRMED)) for name in ("document_write", "refund_with_notice")),
+]
+ROWS: list[Row] = [each.values[0] for each in TABLE]  # type: ignore[attr-defined]
+
+REFUSED = [
+    pytest.param("phantom_tool", "PHANTOM_TOOL", marks=pytest.mark.req("R-MC-01", "R-LE-19", "R-TG-10")),
+    pytest.param("undisclosed_tool", "UNDISCLOSED_TOOL", marks=pytest.mark.req("R-TG-02", "R-TG-10")),
+    pytest.param("drifted_goal", "ASK_DRIFT", marks=pytest.mark.req("R-PA-06")),
+]
+GATE_ONLY = [str(each.values[0]) for each in REFUSED]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was sent, by the name of its row."""
+
+    ground: Ground
+    sent: dict[str, Sent]
+
+    def action(self, name: str) -> str:
+        action_id = self.sent[name].action_id
+        assert action_id is not None, self.sent[name]
+        return action_id
+
+    def target(self, name: str) -> str:
+        return self.sent[name].target.partition("/")[2]
+
+
+@pytest.fixture(scope="module")
+def played(busy_ground: Ground) -> Played:
+    """Everything is sent, and what is to be approved is approved; nothing is waited for."""
+    # The slow ones first.
+    rows = sorted(ROWS, key=lambda each: each.case not in ("approval_runs_out", "late_consumer", "dies_before_write"))
+    sent = {each.name: busy_ground.send(each.case, approved=each.approved) for each in rows}
+    for name in GATE_ONLY:
+        sent[name] = busy_ground.send(name)
+    for each in rows:
+        if each.approved:
+            busy_ground.approve(str(sent[each.name].action_id))
+    return Played(busy_ground, sent)
+
+
+def test_every_case_of_the_example_has_a_row():
+    assert {each.case for each in ROWS} | set(GATE_ONLY) == set(BY_NAME) - {"small_refund"}
+
+
+@pytest.mark.req("R-SM-21", "R-SM-25", "R-RP-24", "R-RI-09", "R-RI-10")
+@pytest.mark.parametrize("row", TABLE)
+def test_a_case_ends_as_the_table_says(played, row):
+    ground, action_id = played.ground, played.action(row.name)
+    ground.wait_for(action_id, row.path[-1])
+    history = ground.history(action_id)
+    entry = history[-1]["entry"]
+    assert tuple(move["to"] for move in moves(history)) == row.path
+    assert played.sent[row.name].code == row.code
+    assert entry["reconciliation"]["discrepancy_class"] == row.found
+    assert {row.seen} <= {None, *_classes(history)}
+    assert (entry["reconciliation"]["recovery_decision"] or "").partition(" ")[0] == (row.decided or "")
+    assert [each["state"] for each in ground.cases(action_id)] == ["OPEN"] * row.review
+    assert _incidents(history) == ([row.incident] if row.incident else [])
+    assert bool(entry.get("recovery", {}).get("incident_id")) == bool(row.incident)
+    report = ground.agent.report(action_id)
+    assert (report.code, report.text) == row.told
+    assert report.code in REPORTS[row.path[-1]]["allowed"]
+    assert report.completed is (row.path[-1] == "RECONCILED_SUCCESS")
+    assert {table: len(ground.rows(table, played.target(row.name))) for table in row.left} == row.left
+
+
+def _classes(history):
+    return [event["entry"]["reconciliation"]["discrepancy_class"] for event in history]
+
+
+def _incidents(history):
+    return [event["detail"]["kind"] for event in history if event["event"] == "incident_opened"]
+
+
+@pytest.mark.parametrize(("case", "code"), REFUSED)
+def test_what_the_gate_refuses_is_on_its_record_and_is_no_action(played, case, code):
+    ground, sent = played.ground, played.sent[case]
+    assert (sent.accepted, sent.code, sent.action_id, sent.state) == (False, code, None, None)
+    assert ground.operator.items("/actions", session=sent.session_id) == []
+    session = ground.operator.get(f"/sessions/{sent.session_id}")
+    assert (session["calls_accepted"], session["calls_refused"]) == (0, 1)
+    page = ground.reviewer.http.get(f"/t/example/sessions/{sent.session_id}")
+    assert code in page.text
+
+
+@pytest.mark.req("R-AP-08")
+def test_an_approval_that_ran_out_says_so(played):
+    ground, action_id = played.ground, played.action("approval_runs_out")
+    ground.wait_for(action_id, "FAILED")
+    last = ground.history(action_id)[-1]
+    assert (last["event"], last["detail"]["code"]) == ("approval_expired", "APPROVAL_EXPIRED")
+    expired = ground.reviewer.items("/approvals", state="EXPIRED")
+    assert [each["state"] for each in expired if each["action_id"] == action_id] == ["EXPIRED"]
+
+
+@pytest.mark.req("R-EX-07")
+def test_absence_counts_only_after_the_late_effect_horizon(played):
+    ground, action_id = played.ground, played.action("dies_before_write")
+    ground.wait_for(action_id, "FAILED")
+    steps = {move["to"]: _at(move["event"]) for move in moves(ground.history(action_id))}
+    # The attempt's lease and its timeout are 5 s each, and the contract lets 2 s settle.
+    assert steps["UNKNOWN"] - steps["EXECUTING"] >= timedelta(seconds=5)
+    assert steps["FAILED"] - steps["EXECUTING"] >= timedelta(seconds=5 + 5 + 2)
+
+
+@pytest.mark.req("R-VD-11")
+def test_a_late_consumer_is_asked_several_times(played):
+    ground, action_id = played.ground, played.action("late_consumer")
+    ground.wait_for(action_id, "RECONCILED_SUCCESS")
+    steps = {move["to"]: _at(move["event"]) for move in moves(ground.history(action_id))}
+    assert steps["COMMITTED"] - steps["PENDING"] >= timedelta(seconds=10)
+    readbacks = [
+        each for each in ground.operator.get(f"/actions/{action_id}")["evidence"] if each["kind"] == "readback"
+    ]
+    assert len(readbacks) >= 2
+
+
+@pytest.mark.req("R-RP-48", "R-EX-15")
+def test_a_frozen_target_takes_no_more_work(played):
+    ground, sent = played.ground, played.sent["duplicate"]
+    ground.wait_for(played.action("duplicate"), "REVIEW_REQUIRED")
+    frozen = ground.operator.items("/freezes")
+    assert [each["scope"] for each in frozen if each["value"] == sent.target] == ["target"]
+    order_id = played.target("duplicate")
+    more = {"order_id": order_id, "amount": 100, "currency": "EUR", "reason": "goodwill"}
+    assert _sent_again(ground, sent, more) == "TARGET_FROZEN"
+
+
+@pytest.mark.req("R-EX-08")
+@pytest.mark.parametrize("case", ["no_effect", "other_payload"])
+def test_what_is_held_cannot_be_repeated(played, case):
+    ground, sent = played.ground, played.sent[case]
+    ground.wait_for(played.action(case), "REVIEW_REQUIRED")
+    assert _sent_again(ground, sent, sent.arguments) == "DUPLICATE_BLOCKED"
+
+
+def _sent_again(ground, sent, arguments):
+    session = ground.agent.open_session(goal=sent.goal, ttl_seconds=SESSION_S)
+    return session.call(Call(tool=sent.tool, arguments=arguments, target_resource=sent.target), goal=sent.goal).code
+
+
+def _at(event):
+    return datetime.fromisoformat(event["at"])
