@@ -1,0 +1,162 @@
+"""Asking a registered system over HTTP: bounded, never redirected, never elsewhere.
+
+1. Only the system's own addresses are asked. A path that a contract or an answer gives can choose no other
+   host, and a redirect is an answer like any other: it is never followed from here.
+2. An answer is bounded in bytes, and all of it in time. The machine's proxy settings are not used.
+3. No answer, an overload and a refused password are outages: somebody can mend them, and then the system
+   answers. A right that the credential lacks is none: looking this way never works.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from reviews.checks.interface import CheckFailed, SystemAccess
+
+MAX_BYTES = 8 * 1024 * 1024
+AGENT = "counterfoil-readback"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, whatever its status."""
+
+    url: str
+    status: int
+    headers: httpx.Headers
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", errors="replace")
+
+    def json(self) -> Any:
+        """The answer as JSON without binary fractions; anything else is no answer."""
+        try:
+            return json.loads(self.content, parse_float=str, parse_constant=str)
+        except (ValueError, RecursionError):
+            raise CheckFailed(f"{self.url} did not answer in JSON.", retryable=True) from None
+
+
+class Site:
+    """One address of a registered system, for one reading."""
+
+    def __init__(
+        self,
+        address: Any,
+        *,
+        until: float,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> None:
+        self.address = _address(address)
+        self.until = until
+        self.client = httpx.Client(
+            headers={
+                "User-Agent": AGENT,
+                "Cache-Control": "no-cache",
+                "Accept-Encoding": "identity",
+                **(headers or {}),
+            },
+            auth=auth,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.client.close()
+
+    def get(self, path: str, *, params: Mapping[str, str] | None = None, **headers: str) -> Answer:
+        """The answer at a path, with any status that is neither an outage nor a refusal."""
+        return self._asked("GET", path, params=params, headers=headers)
+
+    def ask(self, method: str, path: str, *, document: Any = None, content: bytes | None = None) -> Answer:
+        """The answer to a question that the protocol puts by another method than GET."""
+        return self._asked(method, path, json=document, content=content)
+
+    def _asked(self, method: str, path: str, **parts: Any) -> Answer:
+        url = self._url(path)
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise CheckFailed("The time for this reading is over.", retryable=True)
+        given = {name: value for name, value in parts.items() if value is not None}
+        try:
+            with self.client.stream(method, url, timeout=left, **given) as response:
+                content = self._content(response)
+        except (httpx.HTTPError, httpx.InvalidURL) as problem:
+            raise CheckFailed(f"{url} did not answer: {type(problem).__name__}.", retryable=True) from None
+        answer = Answer(str(url), response.status_code, response.headers, content)
+        _refuse_outages(answer)
+        return answer
+
+    def _url(self, path: str) -> httpx.URL:
+        if not path.startswith("/") or path.startswith("//") or "\\" in path:
+            raise CheckFailed(f"{path!r} is no path of this system.", retryable=False)
+        try:
+            url = httpx.URL(str(self.address).rstrip("/") + path)
+        except httpx.InvalidURL:
+            raise CheckFailed(f"{path!r} is no path of this system.", retryable=False) from None
+        if not url.path.startswith(self.address.path.rstrip("/")) or origin(url) != origin(self.address):
+            raise CheckFailed(f"{path!r} leads away from this system.", retryable=False)
+        return url
+
+    def _content(self, response: httpx.Response) -> bytes:
+        content = bytearray()
+        for block in response.iter_bytes():
+            content += block
+            if len(content) > MAX_BYTES:
+                raise CheckFailed(f"The answer is longer than {MAX_BYTES} bytes.", retryable=False)
+            if time.monotonic() > self.until:
+                raise CheckFailed("The answer did not end in time.", retryable=True)
+        return bytes(content)
+
+
+def until(timeout_s: float) -> float:
+    """The end of a reading, for every question that it takes."""
+    return time.monotonic() + timeout_s
+
+
+def password(system: SystemAccess) -> tuple[str, str] | None:
+    """The name and password of a credential, where it has them."""
+    name = system.credential.get("user")
+    return None if name is None else (str(name), str(system.credential.get("password", "")))
+
+
+def segment(value: Any) -> str:
+    """A value as one segment of a path: it cannot become two, nor climb."""
+    text = str(value)
+    if text in {"", ".", ".."}:
+        raise CheckFailed(f"{text!r} names nothing.", retryable=False)
+    return quote(text, safe="")
+
+
+def origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _address(given: Any) -> httpx.URL:
+    try:
+        url = httpx.URL(given) if isinstance(given, str) else httpx.URL()
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment or url.userinfo:
+        raise CheckFailed("The system has no address that can be asked over HTTP.", retryable=False)
+    return url
+
+
+def _refuse_outages(answer: Answer) -> None:
+    if answer.status in {401, 408, 425, 429} or answer.status >= 500:
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
+    if answer.status == 403:
+        raise CheckFailed(f"{answer.url} may not be read with this credential.", retryable=False)

@@ -1,0 +1,112 @@
+"""Where the peers come from: real systems that nobody here wrote, kept outside our own environment.
+
+Several are under copyleft licences, so they are installed into virtual environments of their own under
+`var/peers`, one for each set of requirements, and only ever run as separate processes. One that cannot be
+installed is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from console import processes
+from console.servers import free_port
+
+PEERS = Path(__file__).resolve().parents[2] / "var" / "peers"
+INSTALL_S = 600
+START_S = 60
+
+__all__ = ["PEERS", "answers", "debian_program", "free_port", "peer_python", "running"]
+
+
+def peer_python(requirements: tuple[str, ...]) -> Path:
+    """The Python of an environment that holds these packages, made on the first call."""
+    name = hashlib.sha256("\n".join(sorted(requirements)).encode()).hexdigest()[:12]
+    folder = PEERS / name
+    python = folder / "bin" / "python"
+    with _alone(folder):
+        if not (folder / "ready").exists():
+            uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+            if uv is None:
+                pytest.skip("The peers need uv, which is not installed.")
+            _installed([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
+            _installed([uv, "pip", "install", "--quiet", "--python", str(python), *requirements])
+            (folder / "ready").write_text("\n".join(requirements))
+    return python
+
+
+def debian_program(package: str, path: str) -> Path:
+    """A program of a Debian package: the installed one, else one unpacked without root."""
+    found = shutil.which(Path(path).name)
+    if found is not None:
+        return Path(found)
+    folder = PEERS / package
+    with _alone(folder):
+        if not (folder / path).exists():
+            if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+                pytest.skip(f"{package} is not installed, and this is no Debian to fetch it from.")
+            folder.mkdir(parents=True, exist_ok=True)
+            _installed(["apt-get", "download", package], folder)
+            _installed(["dpkg", "-x", str(next(folder.glob("*.deb"))), str(folder)])
+    return folder / path
+
+
+@contextmanager
+def running(
+    argv: list[str], log: Path, *, ready: Callable[[], bool], environment: Mapping[str, str] | None = None
+) -> Iterator[processes.Child]:
+    """A peer that answers, in a session of its own, and ended with everything that it started."""
+    program = processes.Program(
+        name=Path(argv[0]).name,
+        argv=argv,
+        log=log,
+        environment={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(log.parent), **(environment or {})},
+    )
+    child = processes.spawn(program)
+    try:
+        if not processes.wait_until(lambda: not child.running() or ready(), within_s=START_S) or not child.running():
+            pytest.skip(f"{program.name} did not start: {processes.tail(log)}")
+        yield child
+    finally:
+        processes.stop([child])
+
+
+def answers(url: str) -> Callable[[], bool]:
+    """Whether something speaks HTTP there."""
+
+    def ready() -> bool:
+        try:
+            httpx.get(url, trust_env=False, timeout=2)
+        except httpx.TransportError:
+            return False
+        return True
+
+    return ready
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two runs must not install the same peer into the same place at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _installed(command: list[str], folder: Path | None = None) -> None:
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=INSTALL_S)
+    except (OSError, subprocess.SubprocessError) as problem:
+        said = getattr(problem, "stderr", b"") or b""
+        pytest.skip(f"A peer could not be installed: {said.decode(errors='replace').strip()[-300:] or problem}")
