@@ -13,6 +13,7 @@ from console.account import Account, account, arguments
 from console.api.caller import Caller
 from console.title import money
 from ledger import queries as record
+from reviews.operations.reports import report_on
 
 MOST_EARLIER = 6
 
@@ -31,6 +32,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "action": action,
         "title": told.title,
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
+        "outcome": None if approval.state == "REQUESTED" else report_on(action, told.entry).text,
         "covers": covers,
         "goal": _goal(before.session(tenant.id, action.session_id)),
         "fields": fields(told),

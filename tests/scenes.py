@@ -178,7 +178,7 @@ class Stage:
             effects=(effect,),
             target={"tenant": "t"},
         )
-        with patch.object(verification, "_read", return_value=(reading, None)):
+        with patch.object(verification, "read", return_value=(reading, None)):
             return verification.verify(tenant_id=self.tenant, action_id=action_id, clock=lambda: at)
 
     def case(self, goal: str = GOAL, **read: Any) -> Any:
