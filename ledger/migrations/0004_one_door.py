@@ -4,11 +4,12 @@ from django.db import migrations
 
 # The only way in. It reads the envelope it is given, so that columns and hashed bytes cannot disagree; it continues the
 # subject's head or refuses; and it keeps the present view of an action in step. It runs with the owner's rights, so the
-# application role needs none on the record's tables; row-level security is forced, so the caller's tenant binds it.
+# application role needs none on the record's tables; row-level security is forced, so the caller's tenant binds it, and
+# temporary objects are looked up last, so the caller cannot put a table of their own in the way.
 APPEND = """
 CREATE FUNCTION ledger_append(
     p_envelope bytea, p_entry_salt bytea, p_entry bytea, p_detail_salt bytea, p_detail bytea, p_projection jsonb
-) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     e jsonb := convert_from(p_envelope, 'UTF8')::jsonb;
     v_tenant uuid := ledger_current_tenant();
@@ -61,7 +62,7 @@ END $$;
 -- Locks first and reads afterwards, in statements of their own: a joined read could pair a moved row with an old entry.
 CREATE FUNCTION ledger_lock(p_subject uuid, p_kind text)
 RETURNS TABLE (state varchar, seq integer, head bytea, entry bytea)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_tenant uuid := ledger_current_tenant();
 BEGIN
