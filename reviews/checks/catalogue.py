@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger.rules.refusals import Refused
+from reviews.checks.access import Access
 from reviews.checks.databases import Databases
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
@@ -12,8 +13,9 @@ _CHECKS: dict[str, Check] = {
     "databases": Databases(),
     "filesystems": Filesystems(),
     "queues_events": Queues(),
+    "security_infrastructure": Access(),
 }
-_SHORT = {"queues": "queues_events"}
+_SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}
 
 PATTERNS: tuple[str, ...] = tuple(_CHECKS)
 """The patterns that this installation can read back."""

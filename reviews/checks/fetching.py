@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ class Site:
         until: float,
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
+        ca_file: str | None = None,
     ) -> None:
         self.address = _address(address)
         self.until = until
@@ -67,6 +69,7 @@ class Site:
                 **(headers or {}),
             },
             auth=auth,
+            verify=ssl.create_default_context(cafile=ca_file),
             follow_redirects=False,
             trust_env=False,
         )
@@ -127,7 +130,12 @@ def until(timeout_s: float) -> float:
     return time.monotonic() + timeout_s
 
 
-def password(system: SystemAccess) -> tuple[str, str] | None:
+def site(system: SystemAccess, address: Any, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
+    """One of a system's addresses, with its credential and the authority that its certificate comes from."""
+    return Site(address, until=until, headers=headers, auth=_password(system), ca_file=system.settings.get("ca_file"))
+
+
+def _password(system: SystemAccess) -> tuple[str, str] | None:
     """The name and password of a credential, where it has them."""
     name = system.credential.get("user")
     return None if name is None else (str(name), str(system.credential.get("password", "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -86,6 +86,21 @@ def carried(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [carried(item) for item in value]
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def scope_of(part: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Every tenant and target that stands on what was found, where the lookup says which fields hold them."""
+    things = list(found)
+    kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
+    return {kind: tuple(dict.fromkeys(carried(one.get(name)) for one in things)) for kind, name in kinds.items()}
+
+
+def scope_faults(where: str, part: Mapping[str, Any], fields: Iterable[str]) -> Iterator[str]:
+    """What is wrong with the fields that a lookup declares to hold tenant and target."""
+    known = sorted(fields)
+    for name in ("tenant_field", "target_field"):
+        if name in part and part[name] not in known:
+            yield f"{where}/{name} must be one of {', '.join(known)}."
 
 
 def _decimal(value: Decimal) -> int | str:
