@@ -108,9 +108,9 @@ def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
     return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id).first()
 
 
-def owns_executor(tenant_id: UUID, executor_id: str, key_actor: UUID) -> bool:
-    """Whether this API key registered the executor."""
-    return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id, key_actor=key_actor).exists()
+def may_use(executor: Executor, key_actor: UUID) -> bool:
+    """Whether this API key may act as the executor: it registered it, or an operator did, for nobody in particular."""
+    return executor.key_actor in (key_actor, executor.id)
 
 
 def grant(tenant_id: UUID, jti: UUID) -> Grant | None:

@@ -17,6 +17,8 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
 KEY_KINDS = ("agent", "exec", "oper", "audit")
+# What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
+SCOPES = {"exec": "tool", "agent": "agent"}
 ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
@@ -25,6 +27,13 @@ class ProofReplayed(Refused):
 
     code = "GRANT_INVALID"
     status = 403
+
+
+class UnknownScope(Refused):
+    """This kind of key cannot be narrowed like that."""
+
+    code = "UNKNOWN_SCOPE"
+    status = 422
 
 
 def create_key(
@@ -38,6 +47,9 @@ def create_key(
     expires_at: datetime | None = None,
 ) -> str:
     """A machine's key; the text is returned once and only its hash is kept."""
+    for scope in scopes or []:
+        if not scope.startswith(f"{SCOPES.get(kind)}:"):
+            raise UnknownScope(f"A key of kind {kind} has no scope {scope!r}.")
     secret = f"cf_{kind}_{secrets.token_urlsafe(32)}"
     with tenancy(tenant_id):
         row = ApiKey.objects.create(

@@ -33,8 +33,10 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def key_for(tenant: UUID, kind: str) -> Api:
-    secret = directory.create_key(tenant_id=tenant, kind=kind, name=f"{kind} key", by=ledger.SYSTEM, at=_now())
+def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None) -> Api:
+    secret = directory.create_key(
+        tenant_id=tenant, kind=kind, name=f"{kind} key", by=ledger.SYSTEM, at=_now(), scopes=scopes
+    )
     return Api(Client(), {"Authorization": f"Bearer {secret}"})
 
 
@@ -57,6 +59,4 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
 def found(slug: str) -> UUID:
     """A tenant with its first event and default policies."""
     at = _now()
-    return ledger.found_tenant(
-        tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
-    ).id
+    return ledger.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at).id

@@ -14,7 +14,7 @@ from approvals.operations import executions
 from console.api import envelope, pages
 from console.api.caller import Caller, admits
 from console.api.edge import NotFound, answer, in_tenancy
-from console.api.schemas import ActionsWanted, ReasonBody
+from console.api.schemas import ActionsWanted, CancelBody
 from ledger import queries as record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
@@ -99,7 +99,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @router.post("/actions/{action_id}/cancel", summary="Cancel an action that has not started")
 @admits("agent", "oper", "operator")
 @in_tenancy
-def cancel(request: HttpRequest, action_id: UUID, body: ReasonBody) -> HttpResponse:
+def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     action = seen(request, action_id)
     executions.cancel(

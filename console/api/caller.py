@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
@@ -48,6 +48,21 @@ class Caller:
     name: str
     roles: frozenset[str] = field(default_factory=frozenset)
     user: Any = None
+    scopes: tuple[str, ...] = ()
+
+    def keep_to(self, what: str, names: Iterable[str] | None) -> list[str] | None:
+        """Of these names of tools or agents (None is all), those that the key's scopes leave; None is all still."""
+        reach = {scope.partition(":")[2] for scope in self.scopes if scope.startswith(f"{what}:")}
+        if not reach:
+            return list(names) if names is not None else None
+        return sorted(reach if names is None else reach & set(names))
+
+    def require(self, what: str, names: Iterable[str]) -> None:
+        """Refuse names outside the key's scopes."""
+        kept = self.keep_to(what, names)
+        beyond = set(names) - set(kept or ())
+        if beyond:
+            raise NotAllowed(f"This key is not for the {what} {sorted(beyond)[0]}.")
 
 
 class Key(HttpBearer):
@@ -62,7 +77,9 @@ class Key(HttpBearer):
             return None
         rate.spend(key.id, at=at)
         operations.touch_key(key=key, at=at)
-        return Caller(key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name)
+        return Caller(
+            key.kind, key.tenant_id, Actor(_ACTOR_KINDS[key.kind], key.actor_id), key.name, scopes=tuple(key.scopes)
+        )
 
 
 class Session(AuthBase):

@@ -42,6 +42,7 @@ _WAITERS = BoundedSemaphore(4)
 @in_tenancy
 def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller.require("tool", body.tools)
     row = executions.register_executor(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
@@ -58,7 +59,8 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
 @in_tenancy
 def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    found = executions.orders(tenant_id=caller.tenant_id, tools=wanted.tools, at=timezone.now())
+    tools = caller.keep_to("tool", wanted.names()) or []
+    found = executions.orders(tenant_id=caller.tenant_id, tools=tools, at=timezone.now())
     items = [
         {
             "action_id": str(order.action_id),
@@ -101,7 +103,7 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
     orders = executions.claim(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
-        tools=body.tools,
+        tools=caller.keep_to("tool", body.tools),
         limit=body.limit,
         by=caller.actor,
         at=timezone.now(),
@@ -174,7 +176,8 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     at = timezone.now()
     action = seen(request, action_id)
     row = before.attempt(caller.tenant_id, action_id, attempt)
-    if row is None or not before.owns_executor(caller.tenant_id, row.executor_id, caller.actor.id):
+    executor = before.executor(caller.tenant_id, row.executor_id) if row else None
+    if row is None or executor is None or not before.may_use(executor, caller.actor.id):
         raise UnknownExecutor("There is no such attempt here.")
     document, raw = read_result(request.body)
     state = observations.observe(

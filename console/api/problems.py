@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from django.core.exceptions import RequestDataTooBig
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -61,11 +61,14 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
     api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
+    api.add_exception_handler(DataError, _not_storable)  # type: ignore[arg-type]
     api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
     api.add_exception_handler(Exception, _fault)  # type: ignore[arg-type]
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    if all(fault["loc"][0] == "path" for fault in error.errors):
+        return problem(404, "NOT_FOUND", "There is no such thing here.")
     errors = [
         {
             "path": "/" + "/".join(str(part) for part in fault["loc"] if part != "body"),
@@ -86,6 +89,12 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 def _too_big(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem(413, "TOO_LARGE", "The body is larger than 1 MiB.")
+
+
+def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
+    # The character U+0000, say, or a number beyond every column: the database knows best what it cannot hold.
+    log.warning("a value could not be stored: %s", error)
+    return problem(422, "NOT_STORABLE", "A value cannot be stored: it is too large, or it is no text.")
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:

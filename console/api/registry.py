@@ -18,8 +18,8 @@ from console.api.schemas import AgentBody, PolicyBody, ReasonBody, SystemBody
 from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules import contract as contracts
+from ledger.rules import policies
 from ledger.rules.canonical import parse
-from ledger.rules.policies import POLICY_KINDS
 from reviews.checks import catalogue
 
 router = Router(tags=["Registry and contracts"])
@@ -124,9 +124,10 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
 @in_tenancy
 def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
-    if kind not in POLICY_KINDS:
+    if kind not in policies.POLICY_KINDS:
         raise NotFound
     document = body.document | {"version": body.version}
+    policies.check(kind, document)
     if kind == "approval":
         policy.parse(document)
     row = ledger.set_policy(
@@ -144,8 +145,8 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_policies(request: HttpRequest) -> HttpResponse:
-    policies = record.active_policies(request.auth.tenant_id)  # type: ignore[attr-defined]
-    return answer({kind: _policy(row) for kind, row in policies.items()})
+    active = record.active_policies(request.auth.tenant_id)  # type: ignore[attr-defined]
+    return answer({kind: _policy(row) for kind, row in active.items()})
 
 
 @router.post("/systems", summary="Register an authoritative system; its credential is a file, never sent here")

@@ -7,6 +7,9 @@ from typing import Any
 
 from ledger.rules.refusals import Refused
 
+MAX_DEPTH = 64
+_MAX_INT = 2**53 - 1
+
 
 class NotAnObservation(Refused):
     """The body is not a JSON object with a `result`."""
@@ -18,12 +21,15 @@ class NotAnObservation(Refused):
 def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
     """The observation in a body, and its raw output apart.
 
-    Numbers with fractions become text: they are evidence, and evidence is shown as it came. A result of any shape is
-    taken; the rules call it malformed where it is.
+    A result of any shape is taken; the rules call it malformed where it is. Numbers that have no exact place in the
+    record become text, and what cannot be text at all is replaced: it is evidence of what came, not a value to use.
     """
     try:
-        document = json.loads(body, parse_float=str, parse_constant=str)
-    except (ValueError, RecursionError):
+        document = _plain(json.loads(body, parse_float=str, parse_constant=str, parse_int=_integer), 0)
+    except RecursionError:
+        # Nested beyond reading; all of it is kept as raw output.
+        return {"result": None}, body
+    except ValueError:
         raise NotAnObservation from None
     if not isinstance(document, dict):
         raise NotAnObservation
@@ -31,3 +37,21 @@ def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
     if raw is None:
         return document, None
     return document, (raw if isinstance(raw, str) else json.dumps(raw)).encode("utf-8", "replace")
+
+
+def _integer(text: str) -> int | str:
+    # Python itself refuses to read very long numbers.
+    return int(text) if len(text) < 18 and abs(int(text)) <= _MAX_INT else text
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """The value with nothing but text that can be stored; `RecursionError` where it is nested too deeply."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    if not isinstance(value, dict | list):
+        return value
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, list):
+        return [_plain(each, depth + 1) for each in value]
+    return {_plain(name, depth): _plain(each, depth + 1) for name, each in value.items()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
-Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]*$")]
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]
 Reason = Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+# Ids begin with their time, so these are the times that a list can be cut at.
+Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC))]
 
 
 class Body(Schema):
@@ -31,8 +35,8 @@ class ActionsWanted(Paged):
     run: str | None = None
     side_effect_class: Annotated[str | None, Field(alias="class")] = None
     discrepancy: str | None = None
-    since: Annotated[datetime | None, Field(alias="from")] = None
-    until: Annotated[datetime | None, Field(alias="to")] = None
+    since: Annotated[Moment | None, Field(alias="from")] = None
+    until: Annotated[Moment | None, Field(alias="to")] = None
     target: str | None = None
     q: Annotated[str | None, Field(max_length=200)] = None
 
@@ -46,7 +50,12 @@ class CasesWanted(Paged):
 
 
 class OrdersWanted(Schema):
-    tools: list[str]
+    tools: Annotated[
+        list[str], Field(description="Names of tools, each in a `tools` of its own or with commas between.")
+    ]
+
+    def names(self) -> list[str]:
+        return [name for given in self.tools for name in given.split(",") if name]
 
 
 class AgentBody(Body):
@@ -60,6 +69,10 @@ class AgentBody(Body):
 
 class ReasonBody(Body):
     reason: Reason
+
+
+class CancelBody(Body):
+    reason: Annotated[str, Field(max_length=4000)] = ""
 
 
 class SystemBody(Body):
@@ -80,7 +93,7 @@ class SessionBody(Body):
     tools: Annotated[list[str], Field(max_length=1000)] | None = None
     output_tags: Annotated[list[str], Field(max_length=200)] = []
     intent: Annotated[str, Field(max_length=2000)] = ""
-    max_registry_age_s: Annotated[int, Field(ge=0)] | None = None
+    max_registry_age_s: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
     workflow_run_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
@@ -161,4 +174,4 @@ class FreezeBody(Body):
 class EvidenceBody(Body):
     action_id: Annotated[UUID, Field(strict=False)]
     text: Annotated[str, Field(min_length=1, max_length=500_000)]
-    media_type: Annotated[str, Field(max_length=100)] = "text/plain"
+    media_type: Annotated[str, Field(max_length=100, pattern=r"^[a-z]+/[a-z0-9.+-]+$")] = "text/plain"

@@ -31,6 +31,7 @@ _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{
 @in_tenancy
 def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller.require("agent", [body.agent_id])
     wish = sessions.Wish(
         agent_id=body.agent_id,
         goal=body.goal,

@@ -7,7 +7,11 @@ names the four versions in force (R-LE-13).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from ledger.rules import schemas
+from ledger.rules.refusals import Refused
 
 POLICY_KINDS = ("autonomy", "approval", "verification", "recovery")
 
@@ -23,6 +27,36 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "verification": {"lease_s": 60},
     "recovery": {"table": "built-in"},
 }
+
+
+_VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "autonomy": {"boundary": {"enum": ["disclosed_tools"]}},
+    "verification": {"lease_s": {"type": "integer", "minimum": 5, "maximum": 3600}},
+    "recovery": {"table": {"enum": ["built-in"]}},
+}
+
+
+class BadPolicy(Refused):
+    """The policy is not valid."""
+
+    code = "BAD_POLICY"
+    status = 422
+
+
+def check(kind: str, document: Mapping[str, Any]) -> None:
+    """Nothing if this may be a policy of the kind; an unknown name is refused, so that no misspelt limit is silent.
+
+    Of approval policies only the version is looked at here: `approvals` owns their rules.
+    """
+    schema: dict[str, Any] = {"type": "object", "properties": {"version": _VERSION} | _SCHEMAS.get(kind, {})}
+    schema["additionalProperties"] = kind not in _SCHEMAS
+    faults = [
+        {"path": "".join(f"/{part}" for part in fault.instance_path), "code": "SCHEMA", "detail": fault.message[:300]}
+        for fault in schemas.compiled(schema).iter_errors(dict(document))
+    ]
+    if faults:
+        raise BadPolicy(errors=faults)
 
 
 def default_policy(kind: str) -> dict[str, Any]:

@@ -23,7 +23,12 @@ class Command(BaseCommand):
         parser.add_argument("kind", choices=operations.KEY_KINDS)
         parser.add_argument("--tenant", required=True, metavar="SLUG")
         parser.add_argument("--name", default="", help="what people call it")
-        parser.add_argument("--scope", action="append", default=[], help="narrow it; may be given again")
+        parser.add_argument(
+            "--scope",
+            action="append",
+            default=[],
+            help="narrow it: tool:NAME for exec, agent:ID for agent; may be given again",
+        )
         parser.add_argument("--expires", type=int, metavar="DAYS", help="when it ends (never)")
 
     def handle(
@@ -37,14 +42,17 @@ class Command(BaseCommand):
         at = timezone.now()
         # Shown before the commit: a crash in between leaves a key that opens nothing, not one that nobody knows.
         with transaction.atomic():
-            secret = operations.create_key(
-                tenant_id=known.id,
-                kind=kind,
-                name=name or kind,
-                by=ledger.SYSTEM,
-                at=at,
-                scopes=scope,
-                expires_at=at + timedelta(days=expires) if expires is not None else None,
-            )
+            try:
+                secret = operations.create_key(
+                    tenant_id=known.id,
+                    kind=kind,
+                    name=name or kind,
+                    by=ledger.SYSTEM,
+                    at=at,
+                    scopes=scope,
+                    expires_at=at + timedelta(days=expires) if expires is not None else None,
+                )
+            except operations.UnknownScope as unknown:
+                raise CommandError(unknown.detail) from None
             self.stdout.write(secret)
             self.stdout.flush()
