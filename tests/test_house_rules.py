@@ -1,0 +1,272 @@
+"""The rules of this house that no linter knows: where things may stand, and how long they may be.
+
+Each test reads the source and names every place that breaks its rule. An exception is written down here, with its
+reason, or it is not one.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from ledger.rules.refusals import Refused
+
+ROOT = Path(__file__).resolve().parent.parent
+DOMAINS = ("ledger", "approvals", "reviews")
+PRODUCT = (*DOMAINS, "console")
+LONGEST = 45
+
+WRITES = {
+    *("save", "create", "update", "delete", "get_or_create", "update_or_create", "bulk_create", "bulk_update"),
+    *("create_user", "create_superuser", "set_password", "raw", "asave", "acreate", "aupdate", "adelete"),
+}
+CLOCKS = (
+    "timezone.now",
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "date.today",
+    "time.time",
+    "time.time_ns",
+)
+CHANCE = ("uuid4", "uuid1", "uuid.uuid7", "os.urandom", "token_bytes", "token_hex", "token_urlsafe", "random.random")
+EDGES = ("console/views/", "console/api/", "/management/commands/", "/tasks.py", "/tasks/")
+MORE_EDGES = {
+    "console/http.py": "the edge of every page: reads the clock once per request",
+    "console/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
+}
+BANNED_NAMES = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "misc",
+    "base",
+    "services",
+    "service",
+    "managers",
+    "signals",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """One source file of ours, walked once."""
+
+    path: str
+    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    calls: tuple[tuple[ast.Call, str], ...]
+
+    def classes(self) -> Iterator[ast.ClassDef]:
+        yield from (node for node in self.nodes if isinstance(node, ast.ClassDef))
+
+    def at(self, node: ast.stmt | ast.expr) -> str:
+        return f"{self.path}:{node.lineno}"
+
+
+def read(file: Path) -> File:
+    tree = ast.parse(file.read_text())
+    nodes = tuple(ast.walk(tree))
+    calls = tuple((node, ast.unparse(node.func)) for node in nodes if isinstance(node, ast.Call))
+    return File(str(file.relative_to(ROOT)), tree, nodes, calls)
+
+
+def source(*tops: str) -> tuple[File, ...]:
+    """Every Python file under these folders but migrations, which are history."""
+    return tuple(file for top in tops for file in parsed(top))
+
+
+@cache
+def parsed(top: str) -> tuple[File, ...]:
+    files = [file for file in sorted((ROOT / top).rglob("*.py")) if "migrations" not in file.parts]
+    assert files
+    return tuple(read(file) for file in files)
+
+
+def in_room(path: str, *rooms: str) -> bool:
+    """Whether a file is one of these rooms of a package, or inside a folder of that name."""
+    return any(path.endswith(f"/{room}.py") or f"/{room}/" in path for room in rooms)
+
+
+# Where things may stand
+
+
+def test_only_operations_write_through_the_models():
+    wrong = [
+        file.at(call)
+        for file in source(*PRODUCT)
+        if not in_room(file.path, "operations") or file.path.startswith("console/api/")
+        for call, name in file.calls
+        if name.rpartition(".")[2] in WRITES and (".objects" in name or name.endswith((".save", "bulk_create")))
+    ]
+    assert wrong == []
+
+
+def test_only_queries_and_operations_know_the_tables():
+    wrong = [
+        f"{file.path}:{node.lineno}"
+        for file in source(*PRODUCT)
+        if not in_room(file.path, "queries", "operations") or file.path.startswith("console/api/")
+        for node in file.nodes
+        if isinstance(node, ast.Attribute) and node.attr == "objects"
+    ]
+    assert wrong == []
+
+
+def test_only_the_edges_read_the_clock():
+    wrong = [
+        file.at(call)
+        for file in source(*PRODUCT)
+        if not any(edge in file.path for edge in EDGES) and file.path not in MORE_EDGES
+        for call, name in file.calls
+        if name.endswith(CLOCKS)
+    ]
+    assert wrong == []
+
+
+def test_every_exception_of_these_rules_is_still_one():
+    assert [path for path in MORE_EDGES if not (ROOT / path).exists()] == []
+
+
+def test_no_rule_depends_on_time_or_chance():
+    wrong = [
+        file.at(call)
+        for file in source(*DOMAINS)
+        if in_room(file.path, "rules")
+        for call, name in file.calls
+        if name.endswith((*CLOCKS, *CHANCE)) or name.startswith(("random.", "secrets.", "time.")) or name == "open"
+    ]
+    assert wrong == []
+
+
+def test_nothing_happens_behind_a_signal():
+    wrong = [
+        f"{file.path}:{node.lineno}"
+        for file in source(*PRODUCT)
+        for node in file.nodes
+        if isinstance(node, ast.Import | ast.ImportFrom) and "signals" in ast.unparse(node)
+    ]
+    assert wrong == []
+
+
+def test_models_are_columns_and_constraints_only():
+    methods = [
+        f"{file.at(node)} {model.name}.{node.name}"
+        for file in source(*PRODUCT)
+        if file.path.endswith("/models.py")
+        for model in file.classes()
+        for node in model.body
+        if isinstance(node, ast.FunctionDef) and node.name != "__str__"
+    ]
+    assert methods == []
+
+
+def test_there_are_no_managers_and_no_saves_of_our_own():
+    wrong = [
+        f"{file.at(node)} {node.name}"
+        for file in source(*PRODUCT)
+        for node in file.classes()
+        if any(ast.unparse(base).endswith(("Manager", "QuerySet")) for base in node.bases)
+        or any(isinstance(part, ast.FunctionDef) and part.name in ("save", "delete") for part in node.body)
+    ]
+    assert wrong == []
+
+
+# Names, lengths, words
+
+
+def test_no_file_has_a_name_that_means_nothing():
+    files = [file.relative_to(ROOT) for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("*.py")]
+    assert {part.removesuffix(".py") for file in files for part in file.parts} & BANNED_NAMES == set()
+
+
+def test_every_package_file_is_empty():
+    packages = [file for top in (*PRODUCT, "client", "tests") for file in (ROOT / top).rglob("__init__.py")]
+    assert [str(file.relative_to(ROOT)) for file in packages if file.read_text() != ""] == []
+    assert len(packages) > 10
+
+
+def test_no_function_is_longer_than_a_screen():
+    long = [
+        f"{file.at(node)} {node.name}: {length}"
+        for file in source(*PRODUCT, "client")
+        for node in file.nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST
+    ]
+    assert long == []
+
+
+def test_every_public_rule_says_what_it_does():
+    silent = [
+        f"{file.at(node)} {node.name}"
+        for file in source(*DOMAINS)
+        if in_room(file.path, "rules")
+        for node in file.tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+def test_every_file_of_rules_begins_with_what_it_rules():
+    silent = [
+        file.path
+        for file in source(*DOMAINS)
+        if in_room(file.path, "rules") and file.tree.body and not ast.get_docstring(file.tree)
+    ]
+    assert silent == []
+
+
+def refusals(kind: type[Refused] = Refused) -> Iterator[type[Refused]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from refusals(each)
+
+
+def test_every_refusal_is_a_sentence_with_a_code():
+    for file in source(*PRODUCT):
+        if in_room(file.path, "rules", "operations", "api") and not file.path.endswith("__init__.py"):
+            import_module(file.path.removesuffix(".py").replace("/", "."))
+    ours = [each for each in refusals() if each.__module__.split(".")[0] in PRODUCT]
+    assert len(ours) > 20
+    wrong = [
+        each.__qualname__
+        for each in ours
+        if not (each.__doc__ or "").strip().endswith(".")
+        or not each.code.replace("_", "").isalnum()
+        or not each.code.isupper()
+        or not 400 <= each.status < 600
+    ]
+    assert wrong == []
+
+
+def test_refusals_are_facts_and_not_errors():
+    assert [each.__qualname__ for each in refusals() if each.__name__.endswith(("Error", "Exception"))] == []
+
+
+# Purity, shown by running it
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_rules_need_neither_framework_nor_server(domain):
+    modules = [
+        file.path.removesuffix(".py").replace("/", ".")
+        for file in source(domain)
+        if f"{domain}/rules/" in file.path and not file.path.endswith("__init__.py")
+    ]
+    text = f"import sys, {', '.join(modules)}; print(*sorted(n for n in sys.modules if '.' not in n))"
+    ran = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env={}, capture_output=True, text=True, check=True)
+    assert modules
+    assert set(ran.stdout.split()) & {"django", "celery", "psycopg", "redis", "ninja", "pydantic", "console"} == set()
