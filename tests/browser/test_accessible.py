@@ -1,0 +1,56 @@
+"""axe finds nothing on any page, in light and in dark, at a desk and at twice the size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.chromium import NoBrowser, axe
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def checker():
+    try:
+        return axe()
+    except NoBrowser as reason:
+        pytest.skip(f"accessibility tests: {reason}")
+
+
+@pytest.fixture
+def paths(site):
+    case, waiting = site.stage.case(count=2), site.stage.approval(site.stage.propose())
+    action = f"actions/{case.action_id}"
+    return [
+        "",
+        "approvals",
+        f"approvals/{waiting.id}",
+        "cases",
+        f"cases/{case.id}",
+        "actions",
+        action,
+        f"{action}/entries/1",
+    ]
+
+
+@pytest.mark.parametrize(("look", "size"), [("light", (1440, 900)), ("dark", (640, 450))])
+def test_axe_finds_nothing(people, site, paths, checker, look, size):
+    person = people(bypass_csp=True, color_scheme=look, reduced_motion="reduce")
+    person.page.set_viewport_size({"width": size[0], "height": size[1]})
+    person.page.goto(f"{site.url}/sign-in")
+    found = _violations(person.page, checker)
+    person.sign_in("operator", "reviewer")
+    for path in paths:
+        person.go(path)
+        found += _violations(person.page, checker)
+    assert found == []
+
+
+def _violations(page, checker):
+    page.evaluate(checker)
+    result = page.evaluate(f"axe.run({{runOnly: {json.dumps(RULES)}}})")
+    return [
+        f"{page.url}: {each['id']}: {node['html'][:120]}" for each in result["violations"] for node in each["nodes"]
+    ]

@@ -1,0 +1,97 @@
+"""What people come for, in a browser, at a desk and on a phone: sign in, approve, reject, settle a case."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenes import PASSWORD
+
+
+@pytest.fixture
+def reviewer(people, width):
+    return people(width).sign_in("reviewer")
+
+
+@pytest.fixture
+def operator(people, width):
+    return people(width).sign_in("operator")
+
+
+def open_first(page, place):
+    """Through the navigation, as a person does, to the first thing in a list."""
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name=place).click()
+    page.locator("a.open").first.click()
+
+
+@pytest.mark.req("R-UI-26")
+def test_a_reviewer_signs_in_and_approves(people, site, width):
+    action_id = site.stage.propose()
+    reviewer = people(width).sign_in("reviewer")
+    page = reviewer.page
+    open_first(page, "Approvals")
+    assert page.get_by_text("Refund 125.00 EUR to order").first.is_visible()
+    page.get_by_label("Reason").fill("The photo shows the damage.")
+    page.get_by_label("Your password, again").fill(PASSWORD)
+    page.get_by_role("button", name="Approve this refund").click()
+    page.get_by_text("Recorded: you approved.").wait_for()
+    assert site.stage.approval(action_id).state == "APPROVED"
+    assert page.get_by_role("button", name="Approve this refund").count() == 0
+
+
+def test_a_reviewer_rejects_with_a_reason(site, reviewer):
+    action_id = site.stage.propose()
+    page = reviewer.page
+    open_first(page, "Approvals")
+    page.get_by_label("Your password, again").fill(PASSWORD)
+    page.get_by_label("Reason").fill("The customer was paid already.")
+    page.get_by_role("button", name="Reject this refund").click()
+    page.get_by_text("Recorded: you rejected.").wait_for()
+    assert site.stage.approval(action_id).state == "REJECTED"
+    assert site.stage.state(action_id) == "FAILED"
+
+
+@pytest.mark.req("R-UI-08")
+def test_two_operators_settle_a_case(people, site, operator, width):
+    case = site.stage.case(amount=99)
+    page = operator.page
+    open_first(page, "Cases")
+    page.get_by_role("button", name="Claim this case").click()
+    page.get_by_text("Owned by Operator").wait_for()
+    page.get_by_role("radio", name="Abandon").check()
+    page.get_by_label("Reason").fill("Finance keeps the difference.")
+    page.get_by_label("Evidence", exact=True).fill("FIN-204")
+    page.get_by_role("button", name="Record: abandon").click()
+    page.get_by_text("A second person must confirm it.").wait_for()
+    second = people(width).sign_in("operator", name=f"second@{site.stage.slug}")
+    open_first(second.page, "Cases")
+    second.page.get_by_role("button", name="Confirm: abandon").click()
+    second.page.get_by_text("Confirmed. The case is settled.").wait_for()
+    assert site.stage.state(case.action_id) == "ABANDONED"
+
+
+def test_a_page_never_scrolls_sideways(people, site, width):
+    case = site.stage.case(count=2)
+    waiting = site.stage.approval(site.stage.propose())
+    person = people(width).sign_in("operator")
+    for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions"):
+        person.go(path)
+        assert _overflow(person.page) <= 0, path
+    person.go(f"actions/{case.action_id}")
+    assert _overflow(person.page) <= 0
+
+
+def _overflow(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.mark.req("R-UI-26")
+def test_everything_but_live_updates_works_without_scripts(people, site):
+    action_id = site.stage.propose()
+    person = people(java_script_enabled=False).sign_in("reviewer")
+    open_first(person.page, "Approvals")
+    person.page.get_by_label("Your password, again").fill(PASSWORD)
+    person.page.get_by_role("button", name="Approve this refund").click()
+    person.page.get_by_text("Recorded: you approved.").wait_for()
+    assert site.stage.approval(action_id).state == "APPROVED"
+    person.go("actions?state=VALIDATED")
+    assert person.page.locator("a.open").count() == 1

@@ -1,0 +1,85 @@
+"""Keys, the inspector, and rows that change while somebody looks at them."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
+
+
+def test_keys_move_open_and_lead_to_the_second_step(people, site):
+    first = site.stage.propose(goal="The first of two.")
+    site.stage.propose(goal="The second of two.")
+    page = people().sign_in("reviewer").page
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_url("**/approvals")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/approvals/{site.stage.approval(first).id}")
+    page.keyboard.press("a")
+    assert focused(page) == "reason"
+    assert site.stage.approval(first).state == "REQUESTED"
+
+
+def test_the_keyboard_map_turns_single_keys_off(people, site):
+    page = people().sign_in("reviewer").page
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Turn them off").click()
+    page.wait_for_load_state()
+    page.keyboard.press("?")
+    assert page.locator("dialog[open]").count() == 0
+    page.keyboard.press("/")
+    assert focused(page) != "q"
+
+
+def test_an_entry_opens_beside_the_page_and_closes_again(people, site):
+    action_id = site.stage.done()
+    person = people().sign_in("compliance")
+    person.go(f"actions/{action_id}")
+    person.page.get_by_role("link", name="entry 2").click()
+    person.page.get_by_role("complementary", name="Inspector").get_by_text("Envelope, as hashed").wait_for()
+    assert focused(person.page) == "Entry 2"
+    person.page.keyboard.press("Escape")
+    assert focused(person.page) == "entry 2"
+
+
+def test_a_hash_is_copied_whole(people, site):
+    action_id = site.stage.propose()
+    person = people(permissions=["clipboard-read", "clipboard-write"]).sign_in("reviewer")
+    person.go(f"approvals/{site.stage.approval(action_id).id}")
+    person.page.get_by_role("button", name="Copy the payload hash").first.click()
+    person.page.wait_for_function("document.getElementById('announcer').textContent === 'Copied'")
+    assert person.page.evaluate("navigator.clipboard.readText()") == site.stage.approval(action_id).payload_hash
+
+
+@pytest.mark.req("R-UI-11")
+def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, site):
+    action_id = site.stage.propose()
+    page = people().sign_in("operator").page
+    page.goto(site.page("actions"))
+    page.wait_for_timeout(1500)
+    site.stage.propose()
+    page.get_by_role("button", name="1 new").wait_for(timeout=15000)
+    assert page.locator("tr[data-item]").count() == 1
+    site.stage.approve(action_id)
+    site.stage.execute(action_id)
+    page.locator("tr[data-item]").get_by_text("Verification pending").wait_for(timeout=15000)
+    page.get_by_role("button", name="1 new").click()
+    page.wait_for_function("document.querySelectorAll('tr[data-item]').length === 2")
+
+
+def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):
+    action_id = site.stage.propose()
+    person = people().sign_in("reviewer", name=f"slow@{site.stage.slug}")
+    person.go(f"approvals/{site.stage.approval(action_id).id}")
+    person.page.wait_for_timeout(1500)
+    person.page.get_by_label("Reason").fill("Still thinking")
+    site.stage.approve(action_id)
+    person.page.get_by_text("This changed while you were reading.").wait_for(timeout=15000)
+    assert person.page.get_by_label("Reason").input_value() == "Still thinking"
+    assert person.page.get_by_role("button", name="Approve this refund").is_disabled()
