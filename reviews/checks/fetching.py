@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import httpx
 
-from reviews.checks.interface import CheckFailed, SystemAccess
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 
 MAX_BYTES = 8 * 1024 * 1024
 AGENT = "counterfoil-readback"
@@ -84,9 +84,17 @@ class Site:
         """The answer at a path, with any status that is neither an outage nor a refusal."""
         return self._asked("GET", path, params=params, headers=headers)
 
-    def ask(self, method: str, path: str, *, document: Any = None, content: bytes | None = None) -> Answer:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        document: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         """The answer to a question that the protocol puts by another method than GET."""
-        return self._asked(method, path, json=document, content=content)
+        return self._asked(method, path, json=document, content=content, headers=headers)
 
     def _asked(self, method: str, path: str, **parts: Any) -> Answer:
         url = self._url(path)
@@ -141,6 +149,13 @@ def _password(system: SystemAccess) -> tuple[str, str] | None:
     return None if name is None else (str(name), str(system.credential.get("password", "")))
 
 
+def trusted_as(system: SystemAccess, *answers: Answer) -> Consistency:
+    """How far answers may be believed: as the system's settings declare, and never what a cache gave."""
+    if any(_is_cached(answer.headers) for answer in answers):
+        return Consistency.CACHE
+    return Consistency(system.settings.get("consistency", Consistency.STRONG))
+
+
 def segment(value: Any) -> str:
     """A value as one segment of a path: it cannot become two, nor climb."""
     text = str(value)
@@ -161,6 +176,11 @@ def _address(given: Any) -> httpx.URL:
     if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment or url.userinfo:
         raise CheckFailed("The system has no address that can be asked over HTTP.", retryable=False)
     return url
+
+
+def _is_cached(headers: httpx.Headers) -> bool:
+    age = headers.get("age", "0").strip()
+    return (age.isdecimal() and int(age) > 0) or headers.get("x-cache", "").lower().startswith("hit")
 
 
 def _refuse_outages(answer: Answer) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,17 @@ PEERS = Path(__file__).resolve().parents[2] / "var" / "peers"
 INSTALL_S = 600
 START_S = 60
 
-__all__ = ["PEERS", "answers", "debian_program", "free_port", "peer_python", "running"]
+__all__ = [
+    "PEERS",
+    "answers",
+    "debian_program",
+    "free_port",
+    "listens",
+    "output",
+    "peer_node",
+    "peer_python",
+    "running",
+]
 
 
 def peer_python(requirements: tuple[str, ...]) -> Path:
@@ -44,6 +55,26 @@ def peer_python(requirements: tuple[str, ...]) -> Path:
             _installed([uv, "pip", "install", "--quiet", "--python", str(python), *requirements])
             (folder / "ready").write_text("\n".join(requirements))
     return python
+
+
+def peer_node(requirements: tuple[str, ...]) -> Path:
+    """The folder of an npm installation that holds these packages, made on the first call."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("This peer needs node and npm, which are not installed.")
+    folder = PEERS / ("node-" + hashlib.sha256("\n".join(sorted(requirements)).encode()).hexdigest()[:12])
+    with _alone(folder):
+        if not (folder / "ready").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            quiet = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+            _installed([npm, "install", *quiet, "--prefix", str(folder), *requirements])
+            (folder / "ready").write_text("\n".join(requirements))
+    return folder
+
+
+def output(command: list[str], folder: Path | None = None) -> str:
+    """What a peer's own tool prints."""
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=120).stdout.strip()
 
 
 def debian_program(package: str, path: str) -> Path:
@@ -89,6 +120,19 @@ def answers(url: str) -> Callable[[], bool]:
         try:
             httpx.get(url, trust_env=False, timeout=2)
         except httpx.TransportError:
+            return False
+        return True
+
+    return ready
+
+
+def listens(port: int) -> Callable[[], bool]:
+    """Whether something accepts connections on that port of the loopback address."""
+
+    def ready() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
             return False
         return True
 
