@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from ledger.rules.refusals import Refused
 from reviews.checks.access import Access
+from reviews.checks.calendar import Calendar
 from reviews.checks.databases import Databases
+from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
 from reviews.checks.queues import Queues
 
 _CHECKS: dict[str, Check] = {
+    "calendar": Calendar(),
     "databases": Databases(),
+    "email": Email(),
     "filesystems": Filesystems(),
     "queues_events": Queues(),
     "security_infrastructure": Access(),

@@ -1,0 +1,281 @@
+"""Events written with PUT into Radicale, a CalDAV server from a package, and read back.
+
+Radicale sends no invitations: how their delivery went (RFC 6638) is written into the event, as a server that
+does send them writes it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from reviews.checks.calendar import Calendar, parsed
+from reviews.checks.catalogue import check_for
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from tests.peers import environment
+
+pytestmark = pytest.mark.long
+
+PINS = ("radicale==3.9.0",)
+BINDINGS = {"sr": {"calendar": "ann/work", "zone": "Europe/Berlin"}, "scope": {"idempotency_key": "key-1"}}
+LOOKUP = {
+    "calendar": "sr.calendar",
+    "uid": "scope.idempotency_key",
+    "fields": ["X-ORDER"],
+    "tenant_property": "X-TENANT",
+    "target_property": "X-ORDER",
+}
+EVENT = """BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//test//EN
+BEGIN:VEVENT
+UID:{uid}
+DTSTAMP:20260301T120000Z
+{more}ORGANIZER:mailto:ann@example.test
+SUMMARY:{summary}
+X-ORDER:o-17
+X-TENANT:acme
+BEGIN:VALARM
+ACTION:DISPLAY
+DESCRIPTION:soon
+TRIGGER:-PT15M
+END:VALARM
+END:VEVENT
+END:VCALENDAR
+"""
+USUAL = (
+    "DTSTART;TZID=Europe/Berlin:20260302T090000",
+    "DTEND;TZID=Europe/Berlin:20260302T093000",
+    'ATTENDEE;CN="Bob; the: builder";PARTSTAT=ACCEPTED:mailto:Bob@example.test',
+    "RRULE:FREQ=WEEKLY;COUNT=3",
+    "CONFERENCE;VALUE=URI:https://meet.example.test/1",
+    "STATUS:TENTATIVE",
+    "SEQUENCE:2",
+)
+
+
+class Planner:
+    """A calendar server with the account ann, who has a calendar `work`."""
+
+    def __init__(self, url):
+        self.url = url
+        self.client = httpx.Client(base_url=url, auth=("ann", "word"), trust_env=False)
+        self.client.request("MKCALENDAR", "/ann/work/").raise_for_status()
+
+    def put(self, uid="key-1", *lines, name=None, summary="Visit\\, first", replaced=()):
+        kept = [line for line in USUAL if line.split(":")[0].split(";")[0] not in replaced]
+        more = "".join(f"{line}\n" for line in [*kept, *lines])
+        data = EVENT.format(uid=uid, more=more, summary=summary).replace("\n", "\r\n")
+        answer = self.client.put(
+            f"/ann/work/{name or uid}.ics", content=data, headers={"Content-Type": "text/calendar"}
+        )
+        answer.raise_for_status()
+        return answer.headers["ETag"]
+
+    def look(self, *, settings=None, bindings=BINDINGS, password="word", **part):
+        lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
+        system = SystemAccess(
+            "planner", "calendar", {"url": self.url} | (settings or {}), {"user": "ann", "password": password}
+        )
+        return Calendar().read(
+            system=system,
+            verification={"lookup": {"effects": {"book": lookup}}},
+            bindings=bindings,
+            at=datetime.now(UTC),
+            timeout_s=10,
+        )
+
+
+@pytest.fixture
+def planner(tmp_path):
+    python = environment.peer_python(PINS)
+    port = environment.free_port()
+    users = tmp_path / "users"
+    users.write_text("ann:word\n")
+    argv = [str(python), "-m", "radicale", "--config", "", "--server-hosts", f"127.0.0.1:{port}"]
+    argv += ["--auth-type", "htpasswd", "--auth-htpasswd-filename", str(users), "--auth-htpasswd-encryption", "plain"]
+    argv += ["--auth-delay", "0", "--storage-filesystem-folder", str(tmp_path / "calendars")]
+    url = f"http://127.0.0.1:{port}"
+    with environment.running(argv, tmp_path / "radicale.log", ready=environment.answers(url)):
+        planner = Planner(url)
+        yield planner
+        planner.client.close()
+
+
+@pytest.mark.req("R-CP-04", "R-VD-03")
+def test_an_event_is_read_back(planner):
+    etag = planner.put()
+    planner.put("key-11", name="other")
+    found = planner.look()
+    (effect,) = found.effects
+    assert (effect.present, effect.count, effect.pending) == (True, 1, False)
+    assert effect.scope == {"tenant": ("acme",), "target": ("o-17",)}
+    assert effect.fields == {
+        "x_order": "o-17",
+        "uid": "key-1",
+        "etag": etag,
+        "calendar": "ann/work",
+        "owner": "/ann/",
+        "organizer": "ann@example.test",
+        "timezone": "Europe/Berlin",
+        "start": "2026-03-02T09:00:00",
+        "end": "2026-03-02T09:30:00",
+        "starts_at": "2026-03-02T08:00:00Z",
+        "ends_at": "2026-03-02T08:30:00Z",
+        "attendees": ["bob@example.test"],
+        "answers": {"bob@example.test": "ACCEPTED"},
+        "recurrence": "FREQ=WEEKLY;COUNT=3",
+        "conference": "https://meet.example.test/1",
+        "reminders": ["-PT15M"],
+        "status": "TENTATIVE",
+        "access_class": "PUBLIC",
+        "summary": "Visit, first",
+        "location": "",
+        "sequence": 2,
+        "last_modified": effect.fields["last_modified"],
+    }
+    assert found.indicators == ()
+    assert found.consistency is Consistency.STRONG
+    assert etag in found.freshness
+    planner.put("key-12")
+    assert planner.look().freshness != found.freshness
+
+
+@pytest.mark.req("R-CP-04")
+def test_an_event_that_is_not_there_is_absent(planner):
+    planner.put("key-2")
+    found = planner.look()
+    assert found.effects[0].present is False
+    assert found.indicators == ("missing_event",)
+
+
+@pytest.mark.req("R-CP-04")
+def test_another_time_zone_is_seen(planner):
+    planner.put("key-1", "DTSTART;TZID=Europe/London:20260302T090000", replaced={"DTSTART"})
+    assert planner.look(timezone="sr.zone").indicators == ("wrong_timezone",)
+    assert planner.look(timezone="'Europe/London'").indicators == ()
+
+
+@pytest.mark.req("R-CP-04", "R-CP-16")
+def test_a_second_event_for_the_same_action_is_a_duplicate(planner):
+    planner.put("key-1", "X-KEY:key-1")
+    planner.put("another", "X-KEY:key-1")
+    planner.put("a-third", "X-KEY:key-11")
+    assert planner.look().indicators == ()
+    found = planner.look(match={"X-KEY": "scope.idempotency_key"})
+    assert found.effects[0].count == 2
+    assert found.indicators == ("duplicate_event",)
+    assert planner.look(uid=None, match={"X-KEY": "scope.idempotency_key"}).effects[0].count == 2
+
+
+@pytest.mark.req("R-CP-04")
+@pytest.mark.parametrize("status", ["5.1", "3.7", '"2.0,3.8"'])
+def test_an_invitation_that_failed_is_seen(planner, status):
+    planner.put("key-1", f"ATTENDEE;SCHEDULE-STATUS={status}:mailto:cy@example.test")
+    assert planner.look().indicators == ("attendee_invite_failure",)
+
+
+@pytest.mark.req("R-CP-04")
+def test_somebody_who_was_not_invited_is_seen(planner):
+    planner.put()
+    assert planner.look(attendees="'bob@example.test'").indicators == ()
+    assert planner.look(attendees="'bob@example.test, cy@example.test'").indicators == ("attendee_invite_failure",)
+
+
+def test_invitations_that_are_on_their_way_are_waited_for(planner):
+    planner.put("key-1", "ATTENDEE;SCHEDULE-STATUS=1.1:mailto:cy@example.test")
+    found = planner.look()
+    assert found.effects[0].pending
+    assert found.indicators == ()
+
+
+@pytest.mark.req("R-CP-04", "R-CP-13")
+def test_the_wrong_reach_is_seen(planner):
+    planner.put("key-1", "CLASS:PUBLIC")
+    assert planner.look(access_class="'PRIVATE'").indicators == ("permission_mismatch",)
+    assert planner.look(owner="'/bob/'").indicators == ("permission_mismatch",)
+    assert planner.look(owner="'/ann/'", access_class="'PUBLIC'").indicators == ()
+
+
+@pytest.mark.req("R-CP-04")
+@pytest.mark.parametrize(
+    ("other", "fired"),
+    [
+        (("DTSTART:20260302T081500Z", "DTEND:20260302T090000Z"), ("conflicting_booking_policy",)),
+        (("DTSTART:20260302T083000Z", "DURATION:PT1H"), ()),
+        (("DTSTART:20260302T081500Z", "DTEND:20260302T090000Z", "TRANSP:TRANSPARENT"), ()),
+    ],
+)
+def test_a_time_that_somebody_else_has_is_seen(planner, other, fired):
+    planner.put()
+    planner.put("busy", *other, replaced={"DTSTART", "DTEND", "RRULE"})
+    assert planner.look().indicators == ()
+    assert planner.look(exclusive=True).indicators == fired
+
+
+def test_an_event_may_be_wanted_gone(planner):
+    planner.put()
+    assert planner.look(expect="absent").effects[0].present is False
+    planner.client.delete("/ann/work/key-1.ics").raise_for_status()
+    found = planner.look(expect="absent")
+    assert (found.effects[0].present, found.effects[0].count) == (True, 1)
+    assert found.indicators == ()
+
+
+def test_a_calendar_that_is_not_there_proves_nothing(planner):
+    with pytest.raises(CheckFailed, match="no such calendar") as failed:
+        planner.look(calendar="'ann/other'")
+    assert failed.value.retryable
+
+
+def test_a_folder_is_no_calendar(planner):
+    with pytest.raises(CheckFailed, match="no calendar"):
+        planner.look(calendar="'ann'")
+
+
+def test_somebody_else_s_calendar_never_answers(planner):
+    with pytest.raises(CheckFailed) as failed:
+        planner.look(calendar="'bob/work'")
+    assert not failed.value.retryable
+
+
+@pytest.mark.parametrize("path", ["'../ann/work'", "'ann/../../work'", "'//evil.example/work'"])
+def test_a_path_never_leads_away(planner, path):
+    with pytest.raises(CheckFailed):
+        planner.look(calendar=path)
+
+
+def test_only_listed_calendars_are_read(planner):
+    with pytest.raises(CheckFailed, match="not among"):
+        planner.look(settings={"calendars": ["ann/home"]})
+
+
+def test_a_value_is_never_xml(planner):
+    planner.put()
+    evil = "x</C:text-match></C:prop-filter>"
+    assert planner.look(uid=f"'{evil}'").effects[0].present is False
+
+
+@pytest.mark.req("R-VD-16")
+def test_a_server_that_does_not_answer_is_an_outage(planner):
+    with pytest.raises(CheckFailed) as failed:
+        planner.look(settings={"url": f"http://127.0.0.1:{environment.free_port()}"})
+    assert failed.value.retryable
+
+
+def test_a_password_that_is_refused_is_not_the_end(planner):
+    with pytest.raises(CheckFailed) as failed:
+        planner.look(password="wrong")
+    assert failed.value.retryable
+
+
+def test_a_series_is_read_and_not_its_exception():
+    data = "BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260309T090000\r\nSUMMARY:b\r\nEND:VEVENT\r\n"
+    event = parsed(data + "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:a\r\n  long\r\nEND:VEVENT\r\n")
+    assert event.text("SUMMARY") == "a long"
+
+
+def test_the_catalogue_has_it():
+    assert isinstance(check_for("calendar"), Calendar)
