@@ -11,12 +11,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from django.test import Client
 from django.utils import timezone
 
 from counterfoil.proof import ExecutorKey
 from reviews.operations import verification
-from tests.callers import Api, found, key_for, person_for
+from tests.callers import Api, found, key_for, new_client, person_for
 
 CONTRACTS = Path(__file__).parents[1] / "client" / "example" / "contracts"
 PASSWORD = "correct horse battery"
@@ -252,4 +251,4 @@ def result(**changes: Any) -> dict[str, Any]:
 
 
 def anonymous() -> Api:
-    return Api(Client(), {})
+    return Api(new_client(), {})
