@@ -261,19 +261,12 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
     if _is_outdated(action, approval, rules):
         request_again(head=head, action=action, at=at)
         return None
-    jti = ledger.new_id(at)
-    begun = at.replace(microsecond=0)
-    grant = grants.Grant(
-        issuer=settings.COUNTERFOIL_PUBLIC_URL,
-        jti=str(jti),
-        issued_at=begun,
-        expires_at=_whole(rules.grant_expiry(minted_at=begun, release_by=approval.release_by if approval else None)),
-        terms=_terms(action, executor, head.entry["execution"]["attempt_count"] + 1, policies),
-    )
+    terms = _terms(action, executor, head.entry["execution"]["attempt_count"] + 1, policies)
+    grant = _grant(terms, rules, approval, at=at)
     token = grants.mint(grant, key=grant_key())
     Grant.objects.create(
         tenant_id=tenant_id,
-        jti=jti,
+        jti=UUID(grant.jti),
         action_id=action.id,
         executor_id=executor.executor_id,
         token_hash=grants.token_hash(token),
@@ -285,12 +278,25 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
         head,
         ledger.Happening(
             kind="grant_minted",
-            detail={"jti": str(jti), "executor_id": executor.executor_id, "expires_at": instant(grant.expires_at)},
+            detail={"jti": grant.jti, "executor_id": executor.executor_id, "expires_at": instant(grant.expires_at)},
         ),
         actor=by,
         at=at,
     )
     return Order(action.id, action.tool, action.tool_version, token, grant.expires_at)
+
+
+def _grant(
+    terms: grants.Terms, rules: policy.ApprovalPolicy, approval: Approval | None, *, at: datetime
+) -> grants.Grant:
+    begun = _whole(at)
+    return grants.Grant(
+        issuer=settings.COUNTERFOIL_PUBLIC_URL,
+        jti=str(ledger.new_id(at)),
+        issued_at=begun,
+        expires_at=_whole(rules.grant_expiry(minted_at=begun, release_by=approval.release_by if approval else None)),
+        terms=terms,
+    )
 
 
 def _is_outdated(action: Any, approval: Approval | None, rules: policy.ApprovalPolicy) -> bool:
