@@ -9,7 +9,7 @@ from approvals import queries as before
 from approvals.operations import votes
 from approvals.rules import rendering
 from console import queries, words
-from console.account import Account, account, arguments
+from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.title import money
 from ledger import queries as record
@@ -32,7 +32,6 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "action": action,
         "title": told.title,
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
-        "outcome": None if approval.state == "REQUESTED" else report_on(action, told.entry).text,
         "covers": covers,
         "goal": _goal(before.session(tenant.id, action.session_id)),
         "fields": fields(told),
@@ -47,6 +46,8 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "voters": _voters(tenant, approval),
         "because": words.asked_because(approval.policy_row),
         "policies": _policies(told),
+        "axes": axes(told),
+        "report": report_on(action, told.entry).text,
         "why_not": why_not,
         "vote": None if why_not else _ballot(told, approval),
         "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},

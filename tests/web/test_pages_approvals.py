@@ -158,3 +158,13 @@ def test_a_decided_approval_offers_no_form(stage):
 def test_no_reviewer_at_all_is_said_aloud(stage):
     page = visitor(stage, "operator").page(f"approvals/{stage.approval(stage.propose()).id}")
     assert "nobody; no reviewer is eligible" in page
+
+
+def test_approved_never_hides_what_came_of_it(stage):
+    case = stage.case()
+    approval = stage.approval(case.action_id)
+    page = visitor(stage, "reviewer")
+    said = words(page.page(f"approvals/{approval.id}"))
+    assert "What came of it Review required" in said
+    assert "Nothing changed" in said
+    assert "Review required" in words(page.page("approvals", tab="decided"))

@@ -197,3 +197,26 @@ def test_theme_and_keys_are_kept_for_the_person(stage):
     page = member.page()
     assert 'data-theme="dark"' in page
     assert 'data-keys="off"' in page
+
+
+def test_too_many_wrong_passwords_lock_for_a_while(stage, settings):
+    settings.AXES_FAILURE_LIMIT = 3
+    username = stage.person("reviewer").user.username
+    client = Client()
+    answers = [client.post("/sign-in", {"username": username, "password": "wrong"}) for _ in range(3)]
+    assert answers[-1].status_code == 429
+    assert b"Too many wrong passwords" in answers[-1].content
+    assert client.post("/sign-in", {"username": username, "password": "correct horse battery"}).status_code == 429
+
+
+def test_a_form_that_is_too_old_gets_our_own_page(stage):
+    strict = Client(enforce_csrf_checks=True)
+    answer = strict.post("/sign-in", {"username": "x", "password": "y"})
+    assert answer.status_code == 403
+    assert b"the form was too old" in answer.content
+
+
+def test_a_page_that_is_not_there_is_our_own(stage):
+    answer = visitor(stage, "reviewer").client.get("/nowhere")
+    assert answer.status_code == 404
+    assert b"There is no such page" in answer.content
