@@ -110,13 +110,15 @@ def _wanted(filters: dict[str, Any]) -> Q:
 
 
 def actions_to_start(
-    tenant_id: UUID, tools: list[str], *, approved: list[UUID] | None, limit: int = 200
+    tenant_id: UUID, tools: list[str], *, approved: list[UUID] | None, after: UUID | None = None, limit: int = 200
 ) -> list[Action]:
-    """Validated actions of these tools, oldest first; with `approved`, only those and what needs none."""
+    """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
+    needs none.
+    """
     found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", tool__in=tools)
     if approved is not None:
         found = found.filter(Q(approval_id__isnull=True) | Q(id__in=approved))
-    return list(found.order_by("id")[:limit])
+    return list((found.filter(id__gt=after) if after else found).order_by("id")[:limit])
 
 
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
@@ -243,8 +245,13 @@ def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
     return ContractVersion.objects.filter(tenant_id=tenant_id, digest=digest).first()
 
 
-def contract_versions(tenant_id: UUID) -> QuerySet[ContractVersion]:
-    return ContractVersion.objects.filter(tenant_id=tenant_id).order_by("name", "-id")
+def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
+    """Every version of every contract, by name and then newest first; starting behind the row `after`."""
+    found = ContractVersion.objects.filter(tenant_id=tenant_id).order_by("name", "-id")
+    if after is not None:
+        last = found.filter(id=after).values_list("name", flat=True)[:1]
+        found = found.filter(Q(name__gt=last) | Q(name=last, id__lt=after))
+    return list(found[:limit])
 
 
 def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVersion]:
@@ -394,7 +401,8 @@ def evidence_pointers(tenant_id: UUID, *, after: UUID, upto: UUID) -> set[str]:
 def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvidence]:
     """Evidence by pointer, opened where it can be; keep the list short, for it is all in memory."""
     rows = list(Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers))
-    keys = {row.subject_id: wrapped_key(tenant_id, row.subject_id) for row in rows}
+    kept = SubjectKey.objects.filter(tenant_id=tenant_id, subject_id__in={row.subject_id for row in rows})
+    keys = {row.subject_id: bytes(row.wrapped) for row in kept}
     return {
         str(row.id): StoredEvidence(
             columns={
@@ -404,7 +412,7 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
                 "commitment": row.commitment,
             },
             salt=bytes(row.salt),
-            data=_opened(row, keys[row.subject_id]),
+            data=_opened(row, keys.get(row.subject_id)),
         )
         for row in rows
     }

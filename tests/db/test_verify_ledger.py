@@ -159,7 +159,18 @@ def test_it_looks_at_every_tenant_or_at_one(vandal):
     vandal.event("actor_kind = 'person'")
     assert verified("--tenant", "willow").startswith("Tenant willow: 8 subjects")
     assert broken("--tenant", "orchid") == broken()
-    assert broken("--tenant", "nowhere") == "There is no tenant nowhere."
+
+
+def test_not_having_looked_is_not_the_same_as_a_break(vandal, module_db):
+    with pytest.raises(CommandError, match="There is no tenant nowhere") as found:
+        call_command("verify_ledger", "--tenant", "nowhere")
+    assert found.value.returncode == 2
+    elsewhere = module_db.environment | {"DATABASE_URL": "postgresql://nobody:none@127.0.0.1:1/none"}
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "verify_ledger"], env=elsewhere, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("CommandError: The record could not be read: ")
 
 
 def test_the_process_ends_with_one_and_one_sentence(vandal, module_db):

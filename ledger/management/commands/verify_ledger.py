@@ -3,7 +3,7 @@
 Everything is read again as the application role: envelopes are hashed, chains followed, states replayed, commitments
 opened, heads and present views rebuilt and compared (`ledger.rules.verification`). It may run beside the console: what
 is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's size. On the
-first break it says one sentence and ends with 1.
+first break it says one sentence and ends with 1; it ends with 2 when it could not look.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from ledger import queries
 from ledger.rules import verification
@@ -36,17 +37,23 @@ class Command(BaseCommand):
         parser.add_argument("--tenant", metavar="SLUG", help="one tenant only")
 
     def handle(self, *args: Any, tenant: str | None = None, verbosity: int = 1, **options: Any) -> None:
-        known = [each for each in queries.tenants() if tenant in (None, each.slug)]
-        if tenant is not None and not known:
-            raise CommandError(f"There is no tenant {tenant}.")
-        for each in known:
-            try:
-                seen = verify(each.id, each.origin)
-            except RecordBroken as broken:
-                raise CommandError(f"Tenant {each.slug}: {broken.detail}") from None
-            if verbosity:
-                counts = f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence"
-                self.stdout.write(f"Tenant {each.slug}: {counts}. The record holds.")
+        try:
+            known = [each for each in queries.tenants() if tenant in (None, each.slug)]
+            if tenant is not None and not known:
+                raise CommandError(f"There is no tenant {tenant}.", returncode=2)
+            for each in known:
+                seen = self._verify(each.id, each.slug, each.origin)
+                if verbosity:
+                    self.stdout.write(f"Tenant {each.slug}: {seen}. The record holds.")
+        except OperationalError as error:
+            raise CommandError(f"The record could not be read: {str(error).strip()}", returncode=2) from None
+
+    def _verify(self, tenant_id: UUID, slug: str, origin: str) -> str:
+        try:
+            seen = verify(tenant_id, origin)
+        except RecordBroken as broken:
+            raise CommandError(f"Tenant {slug}: {broken.detail}") from None
+        return f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence"
 
 
 def verify(tenant_id: UUID, origin: str) -> Counter[str]:
@@ -69,6 +76,7 @@ class Range:
         self.tenant_id, self.origin = tenant_id, origin
         self.after, self.upto = after, upto
         self.promised: set[str] = set()
+        self.unread: list[tuple[Place, Commitment]] = []
         self.seen: Counter[str] = Counter()
 
     def verify(self) -> Counter[str]:
@@ -81,6 +89,7 @@ class Range:
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
             if subject in heads:
                 walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
+        self._check_evidence(self.unread)
         for subject, head in heads.items():
             verification.finish(walks[subject], head)
             if head.place.kind in ("contract", "policy"):
@@ -100,23 +109,22 @@ class Range:
 
     def _walk(self, events: Iterator[StoredEvent], *, upto: int) -> Walk:
         walk = Walk()
-        promised: list[tuple[Place, Commitment]] = []
         for stored in events:
             if walk.seq < upto:
                 walk, envelope = verification.follow(walk, stored, origin=self.origin)
-                promised += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
+                self.unread += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
                 self.seen["events"] += 1
-        self._check_evidence(promised)
+        while len(self.unread) >= BLOBS:
+            self._check_evidence(self.unread[:BLOBS])
+            del self.unread[:BLOBS]
         return walk
 
     def _check_evidence(self, promised: list[tuple[Place, Commitment]]) -> None:
-        for start in range(0, len(promised), BLOBS):
-            some = promised[start : start + BLOBS]
-            stored = queries.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in some])
-            for place, each in some:
-                verification.check_evidence(place, each, stored.get(str(each.pointer)))
-                self.promised.add(str(each.pointer))
-                self.seen["evidence"] += 1
+        stored = queries.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
+        for place, each in promised:
+            verification.check_evidence(place, each, stored.get(str(each.pointer)))
+            self.promised.add(str(each.pointer))
+            self.seen["evidence"] += 1
 
     def _refuse_strays(self, evidence: set[str]) -> None:
         found = queries.stray(self.tenant_id, after=self.after, upto=self.upto)
