@@ -9,15 +9,19 @@ from reviews.checks.databases import Databases
 from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
+from reviews.checks.procurement import Procurement
 from reviews.checks.queues import Queues
+from reviews.checks.vector import Vector
 
 _CHECKS: dict[str, Check] = {
     "calendar": Calendar(),
     "databases": Databases(),
     "email": Email(),
     "filesystems": Filesystems(),
+    "procurement": Procurement(),
     "queues_events": Queues(),
     "security_infrastructure": Access(),
+    "vector_search": Vector(),
 }
 _SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}
 

@@ -16,18 +16,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
-from psycopg.types.json import set_json_loads
 
 from ledger.rules import expressions
 from ledger.rules.expressions import BadExpression, Truth
@@ -40,20 +34,21 @@ from reviews.checks.interface import (
     Reading,
     SystemAccess,
 )
+from reviews.checks.postgres import Row, name_faults, table_faults
+from reviews.checks.postgres import connected as _connected
+from reviews.checks.postgres import failed as _failed
+from reviews.checks.postgres import standing as _standing
 from reviews.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 _COMMON = frozenset({"table", "where", "fields"})
 _EFFECT = _COMMON | {"present_if", "expect", "equals", "tenant_column", "target_column", "version_column"}
 _TARGET = _COMMON | {"version_column", "tenant_column"}
 _AUDIT = frozenset({"table", "where", "actor_column"})
 _ROW_VARIABLES = (*LOOKUP_VARIABLES, "row")
-_ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
 _XMIN = "xmin "  # no column can be named so, hence no declared field can hide it
 
-Row = dict[str, Any]
 Bindings = Mapping[str, Mapping[str, Any]]
 
 
@@ -120,32 +115,20 @@ def _part_faults(where: str, part: Any, known: frozenset[str]) -> Iterator[str]:
     yield from lookups.unknown_faults(where, part, known)
     if not isinstance(part, dict):
         return
-    yield from _table_faults(where, part.get("table"))
+    yield from table_faults(where, part.get("table"))
     yield from lookups.map_faults(f"{where}/where", part.get("where"))
-    yield from _name_faults(f"{where}/where", part.get("where"))
+    yield from name_faults(f"{where}/where", part.get("where"))
     yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
-    yield from _name_faults(f"{where}/fields", part.get("fields", []))
+    yield from name_faults(f"{where}/fields", part.get("fields", []))
     columns = [part[name] for name in part if name.endswith("_column")]
-    yield from _name_faults(where, columns)
+    yield from name_faults(where, columns)
     if "equals" in part:
         yield from lookups.map_faults(f"{where}/equals", part["equals"])
-        yield from _name_faults(f"{where}/equals", part["equals"])
+        yield from name_faults(f"{where}/equals", part["equals"])
     if part.get("expect", "present") not in {"present", "absent"}:
         yield f"{where}/expect is either present or absent."
     if "present_if" in part:
         yield from _condition_faults(f"{where}/present_if", part["present_if"])
-
-
-def _table_faults(where: str, table: Any) -> Iterator[str]:
-    parts = table.split(".") if isinstance(table, str) else []
-    if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
-        yield f"{where}/table must be a table's name, with or without its schema."
-
-
-def _name_faults(where: str, names: Any) -> Iterator[str]:
-    for name in names if isinstance(names, list | dict) else []:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"{where}: {name!r} is not a column's name."
 
 
 def _condition_faults(where: str, text: Any) -> Iterator[str]:
@@ -169,29 +152,6 @@ def _check_tables(system: SystemAccess, lookup: Mapping[str, Any]) -> None:
 def _parts(lookup: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from lookup.get("effects", {}).values()
     yield from (lookup[name] for name in ("target", "audit") if name in lookup)
-
-
-def _connected(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
-    given = {**system.settings, **system.credential}
-    address = {name: value for name, value in given.items() if name in _ADDRESS}
-    milliseconds = max(1, int(timeout_s * 1000))
-    limits = (
-        "-c default_transaction_read_only=on"
-        f" -c statement_timeout={milliseconds} -c lock_timeout={max(1, milliseconds // 2)}"
-        f" -c idle_in_transaction_session_timeout={milliseconds}"
-    )
-    try:
-        text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
-        connection = psycopg.connect(
-            text, autocommit=True, row_factory=dict_row, connect_timeout=max(2, int(timeout_s))
-        )
-    except psycopg.Error as problem:
-        # Whatever keeps us out, also a refused password, may be mended while the action waits.
-        raise CheckFailed(_sentence(problem), retryable=True) from None
-    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    connection.read_only = True
-    set_json_loads(partial(json.loads, parse_float=str), connection)
-    return connection
 
 
 def _taken(
@@ -228,16 +188,6 @@ def _taken(
         indicators=tuple(sorted(indicators)),
         raw={name: [_shown(row) for row in rows] for name, rows in found.items()},
     )
-
-
-def _standing(connection: psycopg.Connection[Row]) -> Row:
-    """Whether this is the primary, and where its log stands; the first statement takes the snapshot."""
-    row = connection.execute(
-        "SELECT pg_is_in_recovery() AS in_recovery, CASE WHEN pg_is_in_recovery()"
-        " THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text AS position"
-    ).fetchone()
-    assert row is not None
-    return row
 
 
 def _rows(connection: psycopg.Connection[Row], part: Mapping[str, Any], bindings: Bindings) -> list[Row]:
@@ -359,14 +309,3 @@ def _freshness(standing: Row, found: Mapping[str, list[Row]]) -> str:
 def _described(part: Mapping[str, Any]) -> str:
     where = " and ".join(f"{column} = {text}" for column, text in part["where"].items())
     return f"{part['table']} where {where}"
-
-
-def _failed(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
-    """Lost connections and locks pass; a table that is not there, or may not be read, does not."""
-    passing = isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
-    return CheckFailed(_sentence(problem), retryable=passing, indicators=(indicator,) if indicator else ())
-
-
-def _sentence(problem: psycopg.Error) -> str:
-    # Connection errors quote host and user, never the password.
-    return (str(problem).strip().split("\n")[0] or type(problem).__name__)[:300]

@@ -1,0 +1,81 @@
+"""The way into a PostgreSQL that is read back: read-only, bounded, and known to be the primary or not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
+
+from reviews.checks.interface import CheckFailed, SystemAccess
+
+_ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+
+Row = dict[str, Any]
+
+
+def table_faults(where: str, table: Any) -> Iterator[str]:
+    """What is wrong with a table's name."""
+    parts = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(parts) <= 2 or not all(_NAME.fullmatch(part) for part in parts):
+        yield f"{where}/table must be a table's name, with or without its schema."
+
+
+def name_faults(where: str, names: Any) -> Iterator[str]:
+    """What is wrong with names of columns."""
+    for name in names if isinstance(names, list | dict) else []:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"{where}: {name!r} is not a column's name."
+
+
+def connected(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
+    """A connection whose transactions see one snapshot and cannot write."""
+    given = {**system.settings, **system.credential}
+    address = {name: value for name, value in given.items() if name in _ADDRESS}
+    milliseconds = max(1, int(timeout_s * 1000))
+    limits = (
+        "-c default_transaction_read_only=on"
+        f" -c statement_timeout={milliseconds} -c lock_timeout={max(1, milliseconds // 2)}"
+        f" -c idle_in_transaction_session_timeout={milliseconds}"
+    )
+    try:
+        text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
+        connection = psycopg.connect(
+            text, autocommit=True, row_factory=dict_row, connect_timeout=max(2, int(timeout_s))
+        )
+    except psycopg.Error as problem:
+        # Whatever keeps us out, also a refused password, may be mended while the action waits.
+        raise CheckFailed(_sentence(problem), retryable=True) from None
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    set_json_loads(partial(json.loads, parse_float=str), connection)
+    return connection
+
+
+def standing(connection: psycopg.Connection[Row]) -> Row:
+    """Whether this is the primary, and where its log stands; the first statement takes the snapshot."""
+    row = connection.execute(
+        "SELECT pg_is_in_recovery() AS in_recovery, CASE WHEN pg_is_in_recovery()"
+        " THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text AS position"
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def failed(problem: psycopg.Error, indicator: str | None = None) -> CheckFailed:
+    """Lost connections and locks pass; a table that is not there, or may not be read, does not."""
+    passing = isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+    return CheckFailed(_sentence(problem), retryable=passing, indicators=(indicator,) if indicator else ())
+
+
+def _sentence(problem: psycopg.Error) -> str:
+    # Connection errors quote host and user, never the password.
+    return (str(problem).strip().split("\n")[0] or type(problem).__name__)[:300]

@@ -1,0 +1,382 @@
+"""Vector search: read a document's row and ask the index for it, in PostgreSQL with pgvector (R-CP-12).
+
+    effects.<name>   table, where {column: expression}, embedding_column, and optionally
+                     fields [column], version_column with embedding_version (expression),
+                     checksum_column with checksum, scope_column with permission_scope,
+                     corpus_column, tenant_column, target_column, expect "absent",
+                     retrieval {table, where {column: expression}, embedding_column, metric, neighbours,
+                                visible_to, hidden_from (expressions)}
+
+A document is stored in `table`; searches run over `retrieval.table`, which may be the same, or a copy that is
+refreshed (a materialised view). The system's settings: tables (those that may be read), scope_setting (the
+session setting that its row security asks for the searcher's scope).
+
+1. Everything is read in one read-only snapshot of the primary; a server in recovery is a replica.
+2. The retrieval test asks for the nearest neighbours of the document's own vector, through the index: the
+   document must be among them. An index that is missing or not valid, a copy that lacks the document or holds
+   another vector or checksum, and a document without a vector are `stale_index`: it may catch up.
+3. A complete index that still does not give the document back finds something else (`retrieval_mismatch`).
+4. Whoever may not see it must not find it: the search is run in that scope as well. That shows something only
+   if row security binds the reader; where it does not, there is no answer.
+5. Names become identifiers, values are bound, and a reading ends, as for databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from reviews.checks import lookups, postgres
+from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.postgres import Row, name_faults, table_faults
+from reviews.rules.reading import NOT_FRESH
+
+MAX_ROWS = 100
+NEIGHBOURS = 10
+
+_METRICS = {
+    "l2": ("<->", "vector_l2_ops"),
+    "cosine": ("<=>", "vector_cosine_ops"),
+    "inner_product": ("<#>", "vector_ip_ops"),
+}
+_COLUMNS = ("version_column", "checksum_column", "scope_column", "corpus_column", "tenant_column", "target_column")
+_TEXTS = {
+    "embedding_version": "version_column",
+    "checksum": "checksum_column",
+    "permission_scope": "scope_column",
+}
+_EFFECT = frozenset({"table", "where", "embedding_column", "fields", "expect", "retrieval", *_COLUMNS, *_TEXTS})
+_RETRIEVAL = frozenset({"table", "where", "embedding_column", "metric", "neighbours", "visible_to", "hidden_from"})
+_STRINGS = ("embedding_version", "checksum", "permission_scope", "corpus_snapshot", "index_version")
+_VECTOR, _XMIN = "vector ", "xmin "  # no column can be named so
+
+Bindings = Mapping[str, Mapping[str, Any]]
+Connection = psycopg.Connection[Row]
+
+
+@dataclass
+class Trial:
+    """What the retrieval test showed."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    indicators: set[str] = field(default_factory=set)
+
+
+class Vector:
+    """The check of pattern `vector_search`."""
+
+    pattern = "vector_search"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The declared columns, and what the retrieval test tells."""
+        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
+        return lookups.schema(next(iter(parts.values()), {}), parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """The documents and what a search finds now."""
+        parts = lookups.effects(verification)
+        _check_tables(system, parts)
+        try:
+            with postgres.connected(system, timeout_s) as connection, connection.transaction():
+                return _taken(connection, system, parts, bindings, at=at)
+        except psycopg.Error as problem:
+            raise postgres.failed(problem) from None
+
+
+# At registration
+
+
+def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
+    declared: dict[str, Any] = {name: {} for name in part.get("fields", ())}
+    text = {name: {"type": "string"} for name in _STRINGS}
+    numbers = {name: {"type": "integer"} for name in ("dimensions", "rank")}
+    return {**declared, **text, **numbers, "retrievable": {"type": "boolean"}}
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    yield from _place_faults(where, part)
+    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
+    yield from name_faults(f"{where}/fields", part.get("fields", []))
+    yield from name_faults(where, [part[name] for name in _COLUMNS if name in part])
+    for name, column in _TEXTS.items():
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+        if name in part and column not in part:
+            yield f"{where}/{name} needs {column}."
+    if part.get("expect", "present") not in {"present", "absent"}:
+        yield f"{where}/expect is either present or absent."
+    if "retrieval" in part:
+        yield from _retrieval_faults(f"{where}/retrieval", part["retrieval"])
+
+
+def _place_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
+    yield from table_faults(where, part.get("table"))
+    yield from lookups.map_faults(f"{where}/where", part.get("where"))
+    yield from name_faults(f"{where}/where", part.get("where"))
+    yield from name_faults(f"{where}/embedding_column", [part.get("embedding_column")])
+
+
+def _retrieval_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _RETRIEVAL)
+    if not isinstance(part, dict):
+        return
+    yield from _place_faults(where, part)
+    for name in ("visible_to", "hidden_from"):
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+    if part.get("metric", "cosine") not in _METRICS:
+        yield f"{where}/metric is one of {', '.join(_METRICS)}."
+    neighbours = part.get("neighbours", NEIGHBOURS)
+    if not isinstance(neighbours, int) or isinstance(neighbours, bool) or not 1 <= neighbours <= MAX_ROWS:
+        yield f"{where}/neighbours must be a whole number from 1 to {MAX_ROWS}."
+
+
+# One reading
+
+
+def _check_tables(system: SystemAccess, parts: Mapping[str, Mapping[str, Any]]) -> None:
+    asked = [part["table"] for part in parts.values()]
+    asked += [part["retrieval"]["table"] for part in parts.values() if "retrieval" in part]
+    allowed = system.settings.get("tables", asked)
+    for table in asked:
+        if table not in allowed:
+            raise CheckFailed(f"{table} is not among the tables that may be read.", retryable=False)
+
+
+def _taken(
+    connection: Connection,
+    system: SystemAccess,
+    parts: Mapping[str, Mapping[str, Any]],
+    bindings: Bindings,
+    *,
+    at: datetime,
+) -> Reading:
+    standing = postgres.standing(connection)
+    effects, indicators, written, raw = [], set[str](), [], {}
+    for name, part in parts.items():
+        _be_in_scope(connection, system, part, "visible_to", bindings)
+        rows = _rows(connection, part, bindings)
+        test = _tested(connection, system, part, rows, bindings)
+        effects.append(_effect(name, part, rows, test))
+        indicators |= set(_indicators(part, rows, bindings)) | test.indicators
+        written += [row[_XMIN] for row in rows]
+        raw[name] = {"rows": [_shown(row) for row in rows], "retrieval": test.fields}
+    if standing["in_recovery"]:
+        indicators.add(NOT_FRESH)
+    return Reading(
+        source=system.name,
+        consistency=Consistency.REPLICA if standing["in_recovery"] else Consistency.PRIMARY,
+        freshness=f"lsn {standing['position']}, xmin {' '.join(written[:10]) or 'none'}",
+        observed_at=at,
+        pointer="; ".join(_described(part) for part in parts.values()),
+        effects=tuple(effects),
+        indicators=tuple(sorted(indicators)),
+        raw=raw,
+    )
+
+
+def _be_in_scope(
+    connection: Connection, system: SystemAccess, part: Mapping[str, Any], who: str, bindings: Bindings
+) -> bool:
+    """Search as somebody of that scope from now on in this transaction; false when the lookup names nobody."""
+    text = part.get("retrieval", {}).get(who)
+    setting = system.settings.get("scope_setting")
+    if text is None:
+        if who == "visible_to" and isinstance(setting, str):
+            # What the effect before searched as must not last.
+            connection.execute("SELECT set_config(%s, '', true)", [setting])
+        return False
+    if not isinstance(setting, str):
+        raise CheckFailed("The system names no scope_setting to search in a scope.", retryable=False)
+    connection.execute("SELECT set_config(%s, %s, true)", [setting, str(lookups.filled(text, bindings))])
+    return True
+
+
+def _where(part: Mapping[str, Any], bindings: Bindings) -> tuple[sql.Composed, list[Any]]:
+    where = {column: lookups.filled(text, bindings) for column, text in part["where"].items()}
+    asked = sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(one), sql.Placeholder()) for one in where)
+    return asked, list(where.values())
+
+
+def _table(part: Mapping[str, Any]) -> sql.Identifier:
+    return sql.Identifier(*part["table"].split("."))
+
+
+def _rows(connection: Connection, part: Mapping[str, Any], bindings: Bindings) -> list[Row]:
+    """The document's rows with its vector as text."""
+    asked, values = _where(part, bindings)
+    columns = list(dict.fromkeys([*part.get("fields", ()), *(part[name] for name in _COLUMNS if name in part)]))
+    query = sql.SQL("SELECT {} FROM {} WHERE {} LIMIT {}").format(
+        sql.SQL(", ").join(
+            [
+                sql.SQL("xmin::text AS {}").format(sql.Identifier(_XMIN)),
+                sql.SQL("{}::text AS {}").format(sql.Identifier(part["embedding_column"]), sql.Identifier(_VECTOR)),
+                *map(sql.Identifier, columns),
+            ]
+        ),
+        _table(part),
+        asked,
+        sql.Literal(MAX_ROWS),
+    )
+    return connection.execute(query, values).fetchall()
+
+
+def _shown(row: Row) -> Row:
+    return {name: lookups.carried(value) for name, value in row.items() if name not in {_XMIN, _VECTOR}}
+
+
+def _effect(name: str, part: Mapping[str, Any], rows: list[Row], test: Trial) -> Effect:
+    if part.get("expect") == "absent":
+        gone = not rows and not test.fields.get("retrievable", False)
+        return Effect(name=name, present=gone, count=int(gone), fields=test.fields)
+    if not rows:
+        return Effect(name=name, present=False)
+    row = rows[0]
+    fields = {one: lookups.carried(row[one]) for one in part.get("fields", ())}
+    for told, column in (*_TEXTS.items(), ("corpus_snapshot", "corpus_column")):
+        if column in part:
+            fields[told] = str(lookups.carried(row[part[column]]))
+    fields["dimensions"] = row[_VECTOR].count(",") + 1 if row[_VECTOR] else 0
+    kinds = {kind: part[f"{kind}_column"] for kind in ("tenant", "target") if f"{kind}_column" in part}
+    return Effect(
+        name=name,
+        present=True,
+        count=len(rows),
+        fields={**fields, **test.fields},
+        scope={kind: tuple(dict.fromkeys(lookups.carried(one[col]) for one in rows)) for kind, col in kinds.items()},
+    )
+
+
+def _indicators(part: Mapping[str, Any], rows: list[Row], bindings: Bindings) -> Iterator[str]:
+    if part.get("expect") == "absent":
+        return
+    if not rows:
+        yield "document_missing"
+    if any(row[_VECTOR] is None for row in rows):
+        yield "stale_index"
+    fired = {
+        "embedding_version": "wrong_embedding_version",
+        "checksum": "stale_index",
+        "permission_scope": "permission_leakage",
+    }
+    for told, indicator in fired.items():
+        if told in part:
+            wanted = str(lookups.filled(part[told], bindings))
+            if any(str(lookups.carried(row[part[_TEXTS[told]]])) != wanted for row in rows):
+                yield indicator
+
+
+# The retrieval test
+
+
+def _tested(
+    connection: Connection, system: SystemAccess, part: Mapping[str, Any], rows: list[Row], bindings: Bindings
+) -> Trial:
+    test, search = Trial(), part.get("retrieval")
+    if search is None:
+        return test
+    index = _index(connection, search)
+    test.fields["index_version"] = index or ""
+    if part.get("expect") == "absent":
+        left = bool(_copies(connection, search, bindings))
+        test.fields["retrievable"] = left
+        test.indicators |= {"stale_index"} if left and not rows else set()
+        return test
+    vector = rows[0][_VECTOR] if rows else None
+    if vector is None:
+        test.fields["retrievable"] = False
+        return test
+    copies = _copies(connection, search, bindings)
+    if index is None or not copies or any(copy != vector for copy in copies):
+        test.indicators.add("stale_index")
+    rank = _rank(connection, search, vector, bindings)
+    test.fields |= {"retrievable": rank is not None, **({"rank": rank} if rank is not None else {})}
+    if rank is None and not test.indicators:
+        test.indicators.add("retrieval_mismatch")
+    if _be_in_scope(connection, system, part, "hidden_from", bindings):
+        _check_binding(connection, search)
+        if _rank(connection, search, vector, bindings) is not None:
+            test.indicators.add("permission_leakage")
+    return test
+
+
+def _index(connection: Connection, search: Mapping[str, Any]) -> str | None:
+    """The valid vector index that such a search uses: its name, method and the file that a rebuild replaces."""
+    query = (
+        "SELECT c.relname || ' ' || m.amname || ' ' || c.relfilenode AS version FROM pg_index i"
+        " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+        " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)"
+        " JOIN pg_opclass o ON o.oid = ANY (i.indclass)"
+        " WHERE i.indrelid = to_regclass(%s) AND a.attname = %s AND o.opcname = %s AND i.indisvalid AND i.indisready"
+        " ORDER BY c.relname LIMIT 1"
+    )
+    table = ".".join(f'"{name}"' for name in search["table"].split("."))
+    operators = _METRICS[search.get("metric", "cosine")][1]
+    row = connection.execute(query, [table, search["embedding_column"], operators]).fetchone()
+    return None if row is None else str(row["version"])
+
+
+def _copies(connection: Connection, search: Mapping[str, Any], bindings: Bindings) -> list[str | None]:
+    """The document's vectors in the table that is searched."""
+    asked, values = _where(search, bindings)
+    query = sql.SQL("SELECT {}::text AS found FROM {} WHERE {} LIMIT {}").format(
+        sql.Identifier(search["embedding_column"]), _table(search), asked, sql.Literal(MAX_ROWS)
+    )
+    return [row["found"] for row in connection.execute(query, values)]
+
+
+def _rank(connection: Connection, search: Mapping[str, Any], vector: str, bindings: Bindings) -> int | None:
+    """The document's place among the nearest neighbours of its own vector, found through the index."""
+    asked, values = _where(search, bindings)
+    connection.execute("SET LOCAL enable_seqscan = off")
+    query = sql.SQL("SELECT ({}) AS hit FROM {} ORDER BY {} {} {}::text::vector LIMIT {}").format(
+        asked,
+        _table(search),
+        sql.Identifier(search["embedding_column"]),
+        sql.SQL(_METRICS[search.get("metric", "cosine")][0]),
+        sql.Placeholder(),
+        sql.Literal(search.get("neighbours", NEIGHBOURS)),
+    )
+    hits = [row["hit"] for row in connection.execute(query, [*values, vector])]
+    return next((number for number, hit in enumerate(hits, 1) if hit), None)
+
+
+def _check_binding(connection: Connection, search: Mapping[str, Any]) -> None:
+    table = ".".join(f'"{name}"' for name in search["table"].split("."))
+    row = connection.execute(
+        "SELECT c.relkind IN ('r', 'p') AND NOT row_security_active(c.oid) AS free"
+        " FROM pg_class c WHERE c.oid = to_regclass(%s)",
+        [table],
+    ).fetchone()
+    if row is not None and row["free"]:
+        raise CheckFailed("Row security does not bind the reader, so nothing shows what is hidden.", retryable=False)
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    where = " and ".join(f"{column} = {text}" for column, text in part["where"].items())
+    search = part.get("retrieval")
+    return f"{part['table']} where {where}" + (f", searched in {search['table']}" if search else "")
