@@ -9,7 +9,6 @@ from reviews.checks.databases import Databases
 from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
-from reviews.checks.procurement import Procurement
 from reviews.checks.queues import Queues
 from reviews.checks.vector import Vector
 
@@ -18,7 +17,6 @@ _CHECKS: dict[str, Check] = {
     "databases": Databases(),
     "email": Email(),
     "filesystems": Filesystems(),
-    "procurement": Procurement(),
     "queues_events": Queues(),
     "security_infrastructure": Access(),
     "vector_search": Vector(),
