@@ -19,8 +19,12 @@ def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
     return Agent.objects.filter(tenant_id=tenant_id, agent_id=agent_id).first()
 
 
-def agents(tenant_id: UUID) -> list[Agent]:
-    return list(Agent.objects.filter(tenant_id=tenant_id).order_by("agent_id"))
+def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Agent]:
+    """The agents by their names, starting behind the row `after`."""
+    found = Agent.objects.filter(tenant_id=tenant_id).order_by("agent_id")
+    if after is not None:
+        found = found.filter(agent_id__gt=found.filter(id=after).values_list("agent_id", flat=True)[:1])
+    return list(found[:limit])
 
 
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
@@ -90,9 +94,17 @@ def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
     return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
 
 
-def approvals(tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), limit: int = 100) -> list[Approval]:
-    """The inbox: what must be decided soonest comes first."""
-    return list(Approval.objects.filter(tenant_id=tenant_id, state__in=states).order_by("decide_by", "id")[:limit])
+def approvals(
+    tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), after: UUID | None = None, limit: int = 100
+) -> list[Approval]:
+    """The inbox: what must be decided soonest comes first; starting behind the row `after`."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state__in=states).order_by("decide_by", "id")
+    if after is not None:
+        last = approval(tenant_id, after)
+        if last is None:
+            return []
+        found = found.filter(Q(decide_by__gt=last.decide_by) | Q(decide_by=last.decide_by, id__gt=last.id))
+    return list(found[:limit])
 
 
 def approved_actions(tenant_id: UUID) -> list[UUID]:

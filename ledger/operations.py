@@ -258,6 +258,12 @@ class VersionTaken(Refused):
     code = "VERSION_IMMUTABLE"
 
 
+class PolicyMoved(Refused):
+    """Somebody else put another version in force at the same moment; look at it first."""
+
+    code = "CONFLICT"
+
+
 class AlreadyFrozen(Refused):
     """This is already frozen."""
 
@@ -313,17 +319,17 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
 def set_policy(
     *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
 ) -> PolicyVersion:
-    """Put a new version of a policy in force; the one before is superseded in the same transaction."""
-    before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
-    if before is not None:
-        PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
-        append(
-            lock(tenant_id=tenant_id, subject_id=before.id, kind="policy"),
-            Happening(kind="policy_superseded", to="SUPERSEDED", detail={"by": version}),
-            actor=actor,
-            at=at,
-        )
+    """Put a new version of a policy in force; the one before is superseded in the same transaction.
+
+    The version in force sent again is the same version; any other use of a known version is refused.
+    """
     data = canonical(document)
+    known = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, version=version).first()
+    if known is not None:
+        if not known.active or known.digest != digest(data):
+            raise VersionTaken
+        return known
+    _supersede(tenant_id, kind, by=version, actor=actor, at=at)
     row = PolicyVersion.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
@@ -343,6 +349,17 @@ def set_policy(
         at=at,
     )
     return row
+
+
+def _supersede(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetime) -> None:
+    before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
+    if before is None:
+        return
+    head = lock(tenant_id=tenant_id, subject_id=before.id, kind="policy")
+    if head.state != "ACTIVE":
+        raise PolicyMoved
+    append(head, Happening(kind="policy_superseded", to="SUPERSEDED", detail={"by": by}), actor=actor, at=at)
+    PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
 
 
 def register_system(

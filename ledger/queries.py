@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from ledger.models import (
     Action,

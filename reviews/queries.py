@@ -51,10 +51,24 @@ def case_of(tenant_id: UUID, action_id: UUID) -> Case | None:
     return found.exclude(state="RESOLVED").first() or found.order_by("-id").first()
 
 
-def cases(tenant_id: UUID, *, resolved: bool = False, limit: int = 200) -> list[Case]:
-    """The queue: the most severe first, then the oldest; resolved ones newest first."""
+def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
+    """The queue: the most severe first, then the oldest; resolved ones newest first. Starts behind the row `after`."""
     found = Case.objects.filter(Q(state="RESOLVED") if resolved else ~Q(state="RESOLVED"), tenant_id=tenant_id)
-    return list(found.order_by("-resolved_at" if resolved else "-severity", "opened_at")[:limit])
+    if after is not None:
+        last = case(tenant_id, after)
+        if last is None:
+            return []
+        found = found.filter(_settled_before(last) if resolved else _less_urgent(last))
+    return list(found.order_by(*(("-resolved_at", "-id") if resolved else ("-severity", "opened_at", "id")))[:limit])
+
+
+def _settled_before(last: Case) -> Q:
+    return Q(resolved_at__lt=last.resolved_at) | Q(resolved_at=last.resolved_at, id__lt=last.id)
+
+
+def _less_urgent(last: Case) -> Q:
+    later = Q(opened_at__gt=last.opened_at) | Q(opened_at=last.opened_at, id__gt=last.id)
+    return Q(severity__lt=last.severity) | Q(later, severity=last.severity)
 
 
 def comments_of(tenant_id: UUID, case_id: UUID) -> list[Comment]:

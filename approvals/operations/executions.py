@@ -36,6 +36,7 @@ from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import Ground
 from ledger.rules.refusals import Refused
 
+PAGE = 200
 GRANT_KEY_SINCE = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 
 
@@ -165,9 +166,22 @@ def register_executor(
     return known
 
 
-def orders(*, tenant_id: UUID, tools: Iterable[str], at: datetime) -> list[Waiting]:
-    """The validated actions of these tools, each ready or with what it waits for."""
-    return list(_orders(tenant_id, record.actions_to_start(tenant_id, sorted(tools), approved=None), at=at))
+def orders(
+    *, tenant_id: UUID, tools: Iterable[str], after: UUID | None = None, limit: int = PAGE, at: datetime
+) -> list[Waiting]:
+    """The validated actions of these tools, oldest first, each ready or with what it waits for."""
+    found = record.actions_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
+    return list(_orders(tenant_id, found, at=at))
+
+
+def _startable(tenant_id: UUID, tools: list[str], *, at: datetime) -> Iterator[Waiting]:
+    """The same without what waits for people, page by page: nothing that waits hides what is ready behind it."""
+    approved = queries.approved_actions(tenant_id)
+    after, more = None, True
+    while more:
+        page = record.actions_to_start(tenant_id, tools, approved=approved, after=after, limit=PAGE)
+        yield from _orders(tenant_id, page, at=at)
+        after, more = (page[-1].id if page else None), len(page) == PAGE
 
 
 def _orders(tenant_id: UUID, actions: list[Any], *, at: datetime) -> Iterator[Waiting]:
@@ -223,10 +237,8 @@ def claim(
     """Reserve up to `limit` ready orders for an executor, each under a grant of its own (D8)."""
     executor = _executor(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
-    # What waits for people is left out by the query, so that a long inbox never hides what is ready.
-    approved = queries.approved_actions(tenant_id)
     claimed: list[Order] = []
-    for order in _orders(tenant_id, record.actions_to_start(tenant_id, sorted(wanted), approved=approved), at=at):
+    for order in _startable(tenant_id, sorted(wanted), at=at):
         if len(claimed) == limit:
             break
         if order.waiting_for == ("reading",):

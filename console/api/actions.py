@@ -39,7 +39,7 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
         filters["sessions"] = before.sessions_of_key(caller.tenant_id, caller.actor.id)
-    found = record.actions(caller.tenant_id, before=pages.before(wanted.cursor), limit=wanted.limit + 1, **filters)
+    found = record.actions(caller.tenant_id, before=pages.place(wanted.cursor), limit=wanted.limit + 1, **filters)
     return pages.listed(found, wanted.limit, envelope.row)
 
 

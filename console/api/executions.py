@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from threading import BoundedSemaphore
 from typing import Any
 from uuid import UUID
@@ -18,10 +19,10 @@ from ninja import Query, Router
 
 from approvals import queries as before
 from approvals.operations import executions
-from approvals.operations.executions import Order, Started, StartRequest, UnknownExecutor
+from approvals.operations.executions import Order, Started, StartRequest, UnknownExecutor, Waiting
 from approvals.rules import possession
 from console import operations
-from console.api import problems
+from console.api import pages, problems
 from console.api.actions import seen
 from console.api.caller import Caller, admits
 from console.api.edge import after_commit, answer, in_tenancy, once
@@ -60,18 +61,14 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
 def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     tools = caller.keep_to("tool", wanted.names()) or []
-    found = executions.orders(tenant_id=caller.tenant_id, tools=tools, at=timezone.now())
-    items = [
-        {
-            "action_id": str(order.action_id),
-            "tool": order.tool,
-            "version": order.version,
-            "ready": not order.waiting_for,
-            "waiting_for": list(order.waiting_for),
-        }
-        for order in found
-    ]
-    return answer({"items": items, "next": None})
+    found = executions.orders(
+        tenant_id=caller.tenant_id,
+        tools=tools,
+        after=pages.place(wanted.cursor),
+        limit=wanted.limit + 1,
+        at=timezone.now(),
+    )
+    return pages.listed(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
 
 
 @router.post("/executions/claim", summary="Claim ready orders; waits up to wait_s for the first")
@@ -201,6 +198,16 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
 def _address(request: HttpRequest) -> str:
     # The host that was asked for is one of ALLOWED_HOSTS by now, so every name that this names is ours.
     return request.build_absolute_uri(request.path)
+
+
+def _waiting(order: Waiting) -> dict[str, Any]:
+    return {
+        "action_id": str(order.action_id),
+        "tool": order.tool,
+        "version": order.version,
+        "ready": not order.waiting_for,
+        "waiting_for": list(order.waiting_for),
+    }
 
 
 def _order(order: Order) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 
 from console.api.edge import answer
+from console.api.schemas import Paged
 from ledger.rules.refusals import Refused
 
 
@@ -19,8 +21,8 @@ class BadCursor(Refused):
     status = 422
 
 
-def before(cursor: str | None) -> UUID | None:
-    """The id that a cursor stands for."""
+def place(cursor: str | None) -> UUID | None:
+    """The id of the row that a cursor stands for: the last one of the page before."""
     if not cursor:
         return None
     try:
@@ -29,8 +31,22 @@ def before(cursor: str | None) -> UUID | None:
         raise BadCursor from None
 
 
-def listed(rows: Sequence[Any], limit: int, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:
+def listed(
+    rows: Sequence[Any],
+    limit: int,
+    shown: Callable[[Any], dict[str, Any]],
+    *,
+    id_of: Callable[[Any], UUID] = attrgetter("id"),
+) -> HttpResponse:
     """A page of at most `limit` rows, read with one more to know whether another page follows."""
     page = rows[:limit]
-    following = str(page[-1].id) if len(rows) > limit else None
+    following = str(id_of(page[-1])) if len(rows) > limit else None
     return answer({"items": [shown(row) for row in page], "next": following})
+
+
+def cut(rows: Sequence[Any], wanted: Paged, shown: Callable[[Any], dict[str, Any]]) -> HttpResponse:
+    """A page of a list that is short by its nature and is read whole."""
+    after = place(wanted.cursor)
+    known = [row.id for row in rows]
+    start = known.index(after) + 1 if after in known else 0 if after is None else len(rows)
+    return listed(rows[start : start + wanted.limit + 1], wanted.limit, shown)

@@ -25,6 +25,7 @@ from console.api.schemas import (
     ConfirmBody,
     EvidenceBody,
     FreezeBody,
+    Paged,
     ReasonBody,
     ResolveBody,
     VoteBody,
@@ -54,7 +55,9 @@ class LockedOut(TooMany):
 @in_tenancy
 def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    found = before.approvals(caller.tenant_id, states=(wanted.state,), limit=wanted.limit)
+    found = before.approvals(
+        caller.tenant_id, states=(wanted.state,), after=pages.place(wanted.cursor), limit=wanted.limit + 1
+    )
     return pages.listed(found, wanted.limit, _approval)
 
 
@@ -124,7 +127,9 @@ def _proof_class(request: HttpRequest, password: str | None) -> str:
 @in_tenancy
 def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    found = after.cases(caller.tenant_id, resolved=wanted.resolved, limit=wanted.limit)
+    found = after.cases(
+        caller.tenant_id, resolved=wanted.resolved, after=pages.place(wanted.cursor), limit=wanted.limit + 1
+    )
     return pages.listed(found, wanted.limit, _case)
 
 
@@ -245,10 +250,9 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
 @router.get("/freezes", summary="The freezes in force")
 @admits("person", "oper")
 @in_tenancy
-def list_freezes(request: HttpRequest) -> HttpResponse:
+def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     rows = record.freezes_in_force(request.auth.tenant_id)  # type: ignore[attr-defined]
-    items = [{"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason} for row in rows]
-    return answer({"items": items, "next": None})
+    return pages.cut(rows, wanted, _freeze)
 
 
 @router.post("/freezes/{freeze_id}/lift", summary="Lift a freeze")
@@ -260,6 +264,10 @@ def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpRespons
         tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
     return answer({"freeze_id": str(freeze_id), "lifted": True})
+
+
+def _freeze(row: Any) -> dict[str, Any]:
+    return {"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason}
 
 
 def _approval(approval: Any) -> dict[str, Any]:

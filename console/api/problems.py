@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 from django.core.exceptions import RequestDataTooBig
-from django.db import DataError, OperationalError
+from django.db import DataError, IntegrityError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from psycopg.errors import UniqueViolation
 
 from console.api.caller import NotSignedIn
 from console.api.rate import TooMany
@@ -62,6 +63,7 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
     api.add_exception_handler(DataError, _not_storable)  # type: ignore[arg-type]
+    api.add_exception_handler(IntegrityError, _taken)  # type: ignore[arg-type]
     api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
     api.add_exception_handler(Exception, _fault)  # type: ignore[arg-type]
 
@@ -95,6 +97,14 @@ def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:
     # The character U+0000, say, or a number beyond every column: the database knows best what it cannot hold.
     log.warning("a value could not be stored: %s", error)
     return problem(422, "NOT_STORABLE", "A value cannot be stored: it is too large, or it is no text.")
+
+
+def _taken(request: HttpRequest, error: Exception) -> HttpResponse:
+    # Two writers of the same thing at the same moment: the database let one through, and this one did nothing.
+    if not isinstance(error.__cause__, UniqueViolation):
+        return _fault(request, error)
+    log.warning("two writes met: %s", error)
+    return problem(409, "CONFLICT", "The same was written at the same moment; nothing was done. Try again.")
 
 
 def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -6,15 +6,15 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Router
+from ninja import Query, Router
 
 from approvals import queries as before
 from approvals.operations import agents
 from approvals.rules import policy, registry
-from console.api import predicates
+from console.api import pages, predicates
 from console.api.caller import admits
 from console.api.edge import NotFound, answer, in_tenancy
-from console.api.schemas import AgentBody, PolicyBody, ReasonBody, SystemBody
+from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody, SystemBody
 from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules import contract as contracts
@@ -48,9 +48,10 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
 @router.get("/agents", summary="The registered agents")
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_agents(request: HttpRequest) -> HttpResponse:
+def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
-    return answer({"items": [_agent(agent) for agent in before.agents(tenant_id)], "next": None})
+    found = before.agents(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
+    return pages.listed(found, wanted.limit, _agent)
 
 
 @router.get("/agents/{agent_id}", summary="One agent with its versions and its record at the gate")
@@ -95,17 +96,16 @@ def register_contract(request: HttpRequest) -> HttpResponse:
         check_verification=_verification_faults,
     )
     row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
-    return answer({"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}, 201)
+    return answer(_contract(row), 201)
 
 
 @router.get("/contracts", summary="Every version of every contract")
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_contracts(request: HttpRequest) -> HttpResponse:
+def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
-    rows = record.contract_versions(tenant_id)
-    items = [{"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint} for row in rows]
-    return answer({"items": items, "next": None})
+    found = record.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
+    return pages.listed(found, wanted.limit, _contract)
 
 
 @router.get("/contracts/{name}/{version}", summary="One contract document as it was registered")
@@ -154,6 +154,7 @@ def list_policies(request: HttpRequest) -> HttpResponse:
 @in_tenancy
 def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
+    catalogue.check_for(body.pattern)
     row = ledger.register_system(
         tenant_id=caller.tenant_id,
         name=body.name,
@@ -162,16 +163,14 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
         actor=caller.actor,
         at=timezone.now(),
     )
-    return answer({"name": row.name, "pattern": row.pattern, "settings": row.settings}, 201)
+    return answer(_system(row), 201)
 
 
 @router.get("/systems", summary="The registered systems")
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
-def list_systems(request: HttpRequest) -> HttpResponse:
-    rows = record.systems(request.auth.tenant_id)  # type: ignore[attr-defined]
-    items = [{"name": row.name, "pattern": row.pattern, "settings": row.settings} for row in rows]
-    return answer({"items": items, "next": None})
+def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+    return pages.cut(record.systems(request.auth.tenant_id), wanted, _system)  # type: ignore[attr-defined]
 
 
 def _variables(document: dict[str, Any]) -> dict[str, Any]:
@@ -205,6 +204,14 @@ def _version(version: Any) -> dict[str, Any]:
         "registered_at": version.registered_at,
         "fingerprint": version.fingerprint,
     }
+
+
+def _contract(row: Any) -> dict[str, Any]:
+    return {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
+
+
+def _system(row: Any) -> dict[str, Any]:
+    return {"name": row.name, "pattern": row.pattern, "settings": row.settings}
 
 
 def _policy(row: Any) -> dict[str, Any]:

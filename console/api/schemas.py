@@ -49,7 +49,7 @@ class CasesWanted(Paged):
     resolved: bool = False
 
 
-class OrdersWanted(Schema):
+class OrdersWanted(Paged):
     tools: Annotated[
         list[str], Field(description="Names of tools, each in a `tools` of its own or with commas between.")
     ]
@@ -76,8 +76,8 @@ class CancelBody(Body):
 
 
 class SystemBody(Body):
-    name: Name
-    pattern: Name
+    name: Annotated[Name, Field(max_length=64)]
+    pattern: Annotated[Name, Field(max_length=32)]
     settings: dict[str, Any] = {}
 
 

@@ -1,0 +1,324 @@
+"""The registry over HTTP: agents, contracts, policies and systems; and how lists are paged."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from approvals.models import Agent, AgentVersion
+from ledger.tenancy import tenancy
+from tests.callers import Api
+from tests.workshop import GOAL, TOOLS, Clock, Workshop, contract
+
+AGENT = {"agent_id": "clerk", "version": "1", "tools": ["delete_document"], "output_tags": ["letters"]}
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+def walked(api: Api, path: str, limit: int) -> list[dict[str, Any]]:
+    """Every item of a list, read in pages."""
+    sign = "&" if "?" in path else "?"
+    items: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = api.get(f"{path}{sign}limit={limit}{cursor}").json()
+        assert len(page["items"]) <= limit
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        cursor = f"&cursor={page['next']}"
+
+
+# Agents
+
+
+@pytest.mark.req("R-CR-01")
+def test_a_registration_is_read_back_as_it_was_made(operator_key: Api):
+    made = operator_key.post("/agents", AGENT | {"model_tier": "large", "registered_by": "Ada"})
+    assert made.status_code == 201
+    agent = operator_key.get("/agents/clerk").json()
+    version = agent["versions"][0]
+    assert version["tools"] == ["delete_document"]
+    assert version["output_tags"] == ["letters"]
+    assert version["registered_by"] == "Ada"
+    assert version["registered_at"] == made.json()["registered_at"]
+    assert len(version["fingerprint"]) == 64
+
+
+@pytest.mark.req("R-CR-02", "R-CX-09")
+def test_only_operators_register_and_revoke(shop: Workshop):
+    people = [shop.reviewer, shop.person("compliance", name="comply@orchid")]
+    for caller in (shop.agent, shop.executor, shop.auditor, *people):
+        assert refused(caller.post("/agents", AGENT)) == (403, "FORBIDDEN")
+        assert refused(caller.post("/agents/librarian/revoke", {"reason": "x"})) == (403, "FORBIDDEN")
+        assert refused(caller.post("/contracts", contract("write_document"))) == (403, "FORBIDDEN")
+        assert refused(caller.post("/policies/approval", {"version": "9", "document": {}})) == (403, "FORBIDDEN")
+        assert refused(caller.post("/systems", {"name": "x", "pattern": "databases"})) == (403, "FORBIDDEN")
+    assert refused(shop.operator.get("/agents/clerk")) == (404, "NOT_FOUND")
+
+
+@pytest.mark.req("R-CR-13")
+def test_a_new_version_stands_beside_the_old_one(shop: Workshop):
+    session = shop.session()
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
+    versions = shop.operator_key.get("/agents/librarian").json()["versions"]
+    assert {each["version"] for each in versions} == {"1", "2"}
+    assert shop.agent.get(f"/sessions/{session['session_id']}").json()["contract"]["registry_version"] == "1"
+    assert shop.session()["contract"]["sub_tools_disclosed"] == ["write_document"]
+
+
+def test_a_version_never_changes_what_it_may_do(operator_key: Api):
+    operator_key.post("/agents", AGENT)
+    assert operator_key.post("/agents", AGENT).status_code == 201
+    assert refused(operator_key.post("/agents", AGENT | {"tools": []})) == (409, "VERSION_IMMUTABLE")
+
+
+@pytest.mark.req("R-CR-07", "R-CR-08")
+def test_a_revoked_agent_is_refused_as_one_that_never_was(shop: Workshop):
+    body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    unknown = shop.agent.post("/sessions", body | {"agent_id": "nobody"})
+    shop.operator_key.post("/agents/librarian/revoke", {"reason": "It is retired."})
+    revoked = shop.agent.post("/sessions", body)
+    assert refused(revoked) == refused(unknown) == (403, "AGENT_NOT_REGISTERED")
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": list(TOOLS)})
+    assert shop.agent.post("/sessions", body).status_code == 201
+
+
+@pytest.mark.req("R-CR-05")
+def test_a_registration_altered_at_rest_is_refused(shop: Workshop):
+    with tenancy(shop.tenant):
+        row = AgentVersion.objects.get(agent_id="librarian")
+    forged = AgentVersion(
+        tenant_id=row.tenant_id,
+        id=uuid4(),
+        agent_id="librarian",
+        version="2",
+        tools=[*TOOLS, "everything"],
+        registered_by=row.registered_by,
+        registered_at=row.registered_at,
+        fingerprint=row.fingerprint,
+    )
+    with tenancy(shop.tenant):
+        forged.save(force_insert=True)
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "1", "tools": list(TOOLS)})
+    with tenancy(shop.tenant):
+        Agent.objects.filter(agent_id="librarian").update(version="2")
+    body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    assert refused(shop.agent.post("/sessions", body)) == (403, "REGISTRY_FINGERPRINT_MISMATCH")
+
+
+@pytest.mark.req("R-CR-06")
+def test_a_handshake_may_ask_for_a_fresh_registration(shop: Workshop, clock: Clock):
+    body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    clock.forward(seconds=30)
+    assert refused(shop.agent.post("/sessions", body | {"max_registry_age_s": 20})) == (409, "REGISTRY_ENTRY_STALE")
+    assert shop.agent.post("/sessions", body | {"max_registry_age_s": 60}).status_code == 201
+
+
+@pytest.mark.req("R-CR-03", "R-CR-10", "R-CR-11")
+def test_what_an_agent_says_it_can_do_carries_no_weight(shop: Workshop):
+    body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    wished = shop.agent.post("/sessions", body | {"tools": ["delete_document", "everything"]})
+    assert refused(wished) == (403, "CAPABILITY_NOT_REGISTERED")
+    assert wished.json()["errors"][0]["path"] == "/tools"
+    tagged = shop.agent.post("/sessions", body | {"output_tags": ["contracts"]})
+    assert refused(tagged) == (403, "CAPABILITY_NOT_REGISTERED")
+    assert refused(shop.agent.post("/sessions", body | {"role": "administrator"})) == (422, "INVALID")
+
+
+@pytest.mark.req("R-TG-05", "R-TG-06")
+def test_an_agents_record_at_the_gate_is_shown(shop: Workshop):
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
+    shop.call("write_document", {"path": "a/b.md", "text": "x", "sha256": "0" * 64})
+    for _ in range(2):
+        shop.call("delete_document")
+    shop.call("delete_documents")
+    agent = shop.operator_key.get("/agents/librarian").json()
+    assert (agent["calls"], agent["acceptance_rate"], agent["phantom_share"]) == (4, 0.25, 0.25)
+    assert [each["tool"] for each in agent["attempted_undisclosed"]] == ["delete_document"] * 2
+
+
+# Contracts
+
+
+@pytest.mark.req("R-TC-18")
+def test_a_contract_version_never_changes(operator_key: Api):
+    operator_key.post("/systems", {"name": "documents", "pattern": "filesystems"})
+    document = contract("write_document")
+    first = operator_key.post("/contracts", document)
+    assert first.status_code == 201
+    assert operator_key.post("/contracts", document).json() == first.json()
+    changed = document | {"description": "Write anything. Use when: always. NOT for: nothing."}
+    assert refused(operator_key.post("/contracts", changed)) == (409, "VERSION_IMMUTABLE")
+    shown = operator_key.get("/contracts/write_document/1.0.0").json()
+    assert shown["document"]["description"] == document["description"]
+
+
+@pytest.mark.req("R-TC-02", "R-TC-07")
+def test_a_contract_that_does_not_hold_is_refused_with_every_fault(operator_key: Api):
+    document = contract("delete_document")
+    for changes in (
+        {"side_effect_class": "HARMLESS"},
+        {"side_effect_class": "CRITICAL_MUTATION", "verification": None},
+        {"verification": document["verification"] | {"predicates": ["sa.nothing == 1"]}},
+        {"verification": document["verification"] | {"predicates": ["sa.exists =="]}},
+        {"arguments_schema": {"type": "nonsense"}},
+        {"unknown": True},
+    ):
+        answer = operator_key.post("/contracts", {k: v for k, v in (document | changes).items() if v is not None})
+        assert answer.status_code == 422, changes
+        assert answer.json()["errors"], changes
+
+
+@pytest.mark.req("R-MC-17", "R-MC-18")
+def test_a_contract_is_linted(operator_key: Api):
+    document = contract("write_document") | {"name": "manage_document", "description": "Manages documents."}
+    lint = operator_key.post("/contracts", document).json()["lint"]
+    assert {"path", "code", "detail"} == lint[0].keys()
+    assert len(lint) >= 2
+
+
+# Policies
+
+
+def test_a_policy_in_force_is_superseded_and_named(operator_key: Api):
+    made = operator_key.post("/policies/approval", {"version": "2", "document": {"decide_within_s": 60}}).json()
+    active = operator_key.get("/policies").json()
+    assert active["approval"]["version"] == "2"
+    assert active["approval"]["digest"] == made["digest"]
+    assert active["approval"]["document"] == {"version": "2", "decide_within_s": 60}
+    assert active.keys() == {"autonomy", "approval", "verification", "recovery"}
+
+
+def test_a_policy_version_is_used_once(operator_key: Api):
+    body = {"version": "2", "document": {"decide_within_s": 60}}
+    assert operator_key.post("/policies/approval", body).status_code == 201
+    again = operator_key.post("/policies/approval", {"version": "2", "document": {"decide_within_s": 90}})
+    assert refused(again) == (409, "VERSION_IMMUTABLE")
+    assert operator_key.post("/policies/approval", body).status_code == 201
+    assert operator_key.get("/policies").json()["approval"]["document"]["decide_within_s"] == 60
+
+
+def test_a_policy_that_nobody_could_follow_is_refused(operator_key: Api):
+    for kind, document in (
+        ("approval", {"decide_within": 60}),
+        ("approval", {"grant_life_s": 10_000}),
+        ("verification", {"lease_s": "soon"}),
+        ("verification", {"leases": 60}),
+        ("recovery", {"table": "mine"}),
+        ("autonomy", {"boundary": "everything"}),
+    ):
+        answer = operator_key.post(f"/policies/{kind}", {"version": "2", "document": document})
+        assert refused(answer) == (422, "BAD_POLICY"), document
+    assert refused(operator_key.post("/policies/anything", {"version": "2", "document": {}})) == (404, "NOT_FOUND")
+
+
+def test_a_lease_lasts_as_long_as_the_policy_says(shop: Workshop, clock: Clock):
+    clock.stop()
+    shop.operator_key.post("/policies/verification", {"version": "2", "document": {"lease_s": 7}})
+    told = shop.started()["lease_expires_at"]
+    assert told.startswith((clock.now() + timezone.timedelta(seconds=7)).isoformat()[:19])
+
+
+# Systems
+
+
+def test_a_system_is_registered_once_and_may_change(operator_key: Api):
+    system = {"name": "documents", "pattern": "filesystems", "settings": {"root": "/srv/documents"}}
+    assert operator_key.post("/systems", system).status_code == 201
+    moved = system | {"settings": {"root": "/srv/papers"}}
+    assert operator_key.post("/systems", moved).status_code == 201
+    assert operator_key.get("/systems").json()["items"] == [moved]
+
+
+def test_a_system_that_nothing_can_read_back_is_refused(operator_key: Api):
+    answer = operator_key.post("/systems", {"name": "crystal", "pattern": "crystal_balls"})
+    assert refused(answer) == (422, "NO_CHECK")
+
+
+def test_a_systems_name_leads_nowhere_else(operator_key: Api):
+    for name in ("../../django_secret", "a/b", ".hidden", "", "x" * 65):
+        answer = operator_key.post("/systems", {"name": name, "pattern": "filesystems"})
+        assert refused(answer) == (422, "INVALID"), name
+
+
+# Lists
+
+
+def test_every_list_is_read_in_pages_of_any_size(shop: Workshop):
+    for number in range(5):
+        shop.operator_key.post("/agents", AGENT | {"agent_id": f"clerk-{number}"})
+        shop.operator_key.post("/systems", {"name": f"system-{number}", "pattern": "databases"})
+        shop.operator_key.post("/contracts", contract("write_document") | {"version": f"1.0.{number + 1}"})
+        shop.operator.post("/freezes", {"scope": "target", "value": f"t/{number}", "reason": "Wait."})
+        shop.propose(path=f"policies/{number}.md")
+    keys = {
+        "/agents": "agent_id",
+        "/contracts": "digest",
+        "/systems": "name",
+        "/freezes": "freeze_id",
+        "/actions": "action_id",
+        "/executions/ready?tools=delete_document": "action_id",
+        "/approvals": "approval_id",
+    }
+    readers = {"/executions/ready?tools=delete_document": shop.executor, "/approvals": shop.reviewer}
+    for path, name in keys.items():
+        reader = readers.get(path, shop.operator_key)
+        whole = [item[name] for item in walked(reader, path, 500)]
+        assert len(whole) == len(set(whole)) >= 5, path
+        for limit in (1, 2, 3):
+            assert [item[name] for item in walked(reader, path, limit)] == whole, path
+
+
+def test_cases_are_paged_by_urgency(shop: Workshop, clock: Clock):
+    cases = []
+    for number in range(4):
+        order = shop.claimed(path=f"policies/{number}.md")
+        shop.start(order, payload_hash="0" * 64)
+        cases.append(shop.case_of(order["action_id"]))
+        clock.forward(seconds=1)
+    open_ones = [case["case_id"] for case in cases if case]
+    assert [case["case_id"] for case in walked(shop.operator, "/reviews", 1)] == open_ones
+    word = {"resolution": "FAIL", "reason": "Nothing ran.", "evidence": ["The attempt was refused."]}
+    for case_id in open_ones:
+        assert shop.operator.post(f"/reviews/{case_id}/resolve", word).status_code == 200
+        clock.forward(seconds=1)
+    settled = [case["case_id"] for case in walked(shop.operator, "/reviews?resolved=true", 1)]
+    assert settled == open_ones[::-1]
+
+
+def test_a_cursor_that_no_list_gave_out_is_refused_or_leads_nowhere(shop: Workshop):
+    shop.propose()
+    assert refused(shop.operator_key.get("/actions?cursor=zero")) == (422, "BAD_CURSOR")
+    for path, reader in {"/approvals": shop.reviewer, "/reviews": shop.operator, "/agents": shop.operator}.items():
+        assert reader.get(f"{path}?cursor={uuid4()}").json() == {"items": [], "next": None}
+    assert refused(shop.operator_key.get("/actions?limit=501")) == (422, "INVALID")
+
+
+def test_actions_are_found_by_what_they_are(shop: Workshop, clock: Clock):
+    wanted = shop.propose(path="policies/wanted.md")
+    session = shop.operator_key.get(f"/actions/{wanted}").json()["session_id"]
+    clock.forward(seconds=60)
+    moment = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    clock.forward(seconds=60)
+    other = shop.propose("write_document")
+    shop.agent.post(f"/actions/{other}/cancel")
+
+    def found(query: str) -> list[str]:
+        return [item["action_id"] for item in shop.operator_key.get(f"/actions?{query}").json()["items"]]
+
+    assert found("tool=delete_document") == [wanted]
+    assert found("state=FAILED") == [other]
+    assert found(f"session={session}") == [wanted]
+    assert found("target=document/policies/wanted.md") == [wanted]
+    assert found("q=wanted") == [wanted]
+    assert found("class=EPHEMERAL_WRITE") == [other]
+    assert found(f"to={moment}") == [wanted]
+    assert found(f"from={moment}") == [other]
+    assert found("agent=nobody") == []
+    assert refused(shop.operator_key.get("/actions?from=2026-01-01T00:00:00")) == (422, "INVALID")
