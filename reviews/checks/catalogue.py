@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.rules.refusals import Refused
 from reviews.checks.access import Access
+from reviews.checks.browser import Browser
 from reviews.checks.calendar import Calendar
 from reviews.checks.databases import Databases
 from reviews.checks.email import Email
@@ -13,6 +14,7 @@ from reviews.checks.queues import Queues
 from reviews.checks.vector import Vector
 
 _CHECKS: dict[str, Check] = {
+    "browser_automation": Browser(),
     "calendar": Calendar(),
     "databases": Databases(),
     "email": Email(),

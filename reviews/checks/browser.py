@@ -1,0 +1,335 @@
+"""Browser: look at the page that an automation left behind, and ask its server (R-CP-09).
+
+    effects.<name>   page (expression: an address on the system), and optionally
+                     element (selector) and text (expression: what it must say), url (expression: where the
+                     page should be), shown {field: selector}, error (selector of the error banner),
+                     account {selector, name (expression)}, download {path, sha256} (expressions),
+                     confirmation {path (expression), where {place in the JSON: expression}},
+                     expect "absent", tenant_field, target_field
+
+1. The page is fetched again, by GET and as the reader's own account; it is parsed, not rendered. No script
+   runs, nothing is clicked, no redirect is followed: one is `navigation_mismatch`.
+2. A page says what it was made to say. Alone it is UNDECLARED and settles nothing, unless the system's
+   settings vouch for it; a confirmation by the server's own API makes it STRONG, and decides.
+3. An element that is not there is `selector_timeout`, and a challenge in its place `captcha`: neither says
+   that nothing happened.
+4. What the automation's own browser saw, typed or downloaded is evidence of its observation, not of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from reviews.checks import fetching, lookups, pages
+from reviews.checks.fetching import Answer, Site
+from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.pages import Page
+
+_EFFECT = frozenset(
+    {"page", "element", "text", "url", "shown", "error", "account", "download", "confirmation", "expect"}
+    | {"tenant_field", "target_field"}
+)
+_OWN = frozenset({"title", "url", "status", "error_text", "account_name", "download_sha256", "confirmed"})
+_CHALLENGES = (".g-recaptcha", ".h-captcha", ".cf-turnstile", ".frc-captcha", "#challenge-form", "altcha-widget")
+_CHALLENGE_SOURCES = re.compile(r"//[^/]*(recaptcha|hcaptcha|challenges\.cloudflare|arkoselabs)|/recaptcha/", re.I)
+_GONE = frozenset({404, 410})
+
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class Visit:
+    """What was seen of one effect."""
+
+    present: bool | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    indicators: set[str] = field(default_factory=set)
+    answers: list[Answer] = field(default_factory=list)
+
+
+class Browser:
+    """The check of pattern `browser_automation`."""
+
+    pattern = "browser_automation"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The declared fields of the page (all of them text), and what is told of every page."""
+        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
+        return lookups.schema(next(iter(parts.values()), {}), parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """What the pages and their server say now."""
+        parts = lookups.effects(verification)
+        with fetching.site(system, system.settings.get("url"), until=fetching.until(timeout_s)) as site:
+            visits = {name: _visited(site, part, bindings) for name, part in parts.items()}
+        answers = [answer for visit in visits.values() for answer in visit.answers]
+        return Reading(
+            source=system.name,
+            consistency=_consistency(system, parts, answers),
+            freshness=f"served {_served(answers)}",
+            observed_at=at,
+            pointer="; ".join(f"the page at {part['page']}" for part in parts.values()),
+            effects=tuple(
+                Effect(
+                    name=name,
+                    present=visit.present,
+                    count=int(bool(visit.present)),
+                    fields=visit.fields,
+                    scope=lookups.scope_of(parts[name], [visit.fields] if visit.present else ()),
+                )
+                for name, visit in visits.items()
+            ),
+            indicators=tuple(sorted({key for visit in visits.values() for key in visit.indicators})),
+            raw={name: visit.fields for name, visit in visits.items()},
+        )
+
+
+# At registration
+
+
+def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
+    own: dict[str, Any] = {name: {"type": "string"} for name in sorted(_OWN)}
+    own |= {"status": {"type": "integer"}, "confirmed": {"type": "boolean"}}
+    return {**{name: {"type": "string"} for name in part.get("shown", ())}, **own}
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    yield from lookups.text_faults(f"{where}/page", part.get("page"))
+    for name in ("text", "url"):
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+    for name in ("element", "error"):
+        if name in part:
+            yield from _selector_faults(f"{where}/{name}", part[name])
+    if "text" in part and "element" not in part:
+        yield f"{where}/text is what an element must say: name the element."
+    if part.get("expect", "present") not in {"present", "absent"}:
+        yield f"{where}/expect is either present or absent."
+    yield from _shown_faults(f"{where}/shown", part.get("shown", {}))
+    yield from _inner_faults(where, part)
+    shown = part.get("shown", {})
+    yield from lookups.scope_faults(where, part, shown if isinstance(shown, dict) else ())
+
+
+def _shown_faults(where: str, shown: Any) -> Iterator[str]:
+    if not isinstance(shown, dict):
+        yield f"{where} must name fields and their selectors."
+        return
+    yield from lookups.field_faults(where, list(shown))
+    for name in sorted(_OWN & set(shown)):
+        yield f"{where}: `{name}` is what the check itself says, and cannot be a field."
+    for name, selector in shown.items():
+        yield from _selector_faults(f"{where}/{name}", selector)
+
+
+def _inner_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
+    known = {
+        "account": frozenset({"selector", "name"}),
+        "download": frozenset({"path", "sha256"}),
+        "confirmation": frozenset({"path", "where"}),
+    }
+    for name, fields in known.items():
+        inner = part.get(name)
+        if name not in part:
+            continue
+        yield from lookups.unknown_faults(f"{where}/{name}", inner, fields)
+        if not isinstance(inner, dict):
+            continue
+        for one in sorted(fields - {"selector", "where"}):
+            yield from lookups.text_faults(f"{where}/{name}/{one}", inner.get(one))
+        if "selector" in fields:
+            yield from _selector_faults(f"{where}/{name}/selector", inner.get("selector"))
+        if "where" in fields:
+            yield from lookups.map_faults(f"{where}/{name}/where", inner.get("where"))
+
+
+def _selector_faults(where: str, selector: Any) -> Iterator[str]:
+    try:
+        pages.parsed(selector if isinstance(selector, str) else "")
+    except pages.BadSelector as problem:
+        yield f"{where}: {problem}"
+
+
+# One reading
+
+
+def _visited(site: Site, part: Mapping[str, Any], bindings: Bindings) -> Visit:
+    visit = Visit()
+    address = _path(site, lookups.filled(part["page"], bindings))
+    answer = site.get(address)
+    visit.answers.append(answer)
+    visit.fields |= {"status": answer.status, "url": answer.url}
+    _page(site, part, bindings, answer, visit)
+    if "download" in part:
+        _downloaded(site, part["download"], bindings, visit)
+    if "confirmation" in part:
+        _confirmed(site, part["confirmation"], bindings, visit)
+    if part.get("expect") == "absent" and visit.present is not None:
+        visit.present = not visit.present
+    return visit
+
+
+def _path(site: Site, given: Any) -> str:
+    """A path below the system's address; a whole address must begin with it."""
+    text, base = str(given), str(site.address).rstrip("/")
+    if text.startswith(f"{base}/"):
+        return text[len(base) :]
+    return text
+
+
+def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: Answer, visit: Visit) -> None:
+    """What the page itself shows, as long as nothing better is known."""
+    if answer.status in _GONE:
+        visit.present = False
+        return
+    if answer.status != 200:
+        visit.indicators.add("navigation_mismatch")
+        return
+    try:
+        page = Page(answer.text)
+    except pages.TooMuch:
+        raise CheckFailed("The page has too many elements.", retryable=False) from None
+    visit.fields |= _shown(page, part)
+    visit.present = _is_there(page, part, bindings, visit)
+    visit.indicators |= set(_context(site, page, part, bindings, visit, answer))
+
+
+def _shown(page: Page, part: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: page.find(selector) for name, selector in part.get("shown", {}).items()}
+    # What is not on the page has no key: a predicate over it is undecidable, not false.
+    fields: dict[str, Any] = {name: nodes[0].value for name, nodes in found.items() if nodes}
+    title = page.find("title")
+    return {**fields, "title": title[0].text if title else ""}
+
+
+def _is_there(page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> bool | None:
+    if "element" not in part:
+        return True
+    wanted = str(lookups.filled(part["text"], bindings)) if "text" in part else ""
+    if any(wanted in f"{node.text} {node.value}" for node in page.find(part["element"])):
+        return True
+    visit.indicators.add("captcha" if _is_challenge(page) else "selector_timeout")
+    return None
+
+
+def _is_challenge(page: Page) -> bool:
+    if any(page.find(selector) for selector in _CHALLENGES):
+        return True
+    framed = [*page.find("iframe[src]"), *page.find("script[src]")]
+    return any(_CHALLENGE_SOURCES.search(node.attributes["src"]) for node in framed)
+
+
+def _context(
+    site: Site, page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit, answer: Answer
+) -> Iterator[str]:
+    """Where this is, as whom, and what the page complains about."""
+    said = httpx.URL(answer.url)
+    canonical = [node.attributes.get("href", "") for node in page.find("link[rel=canonical]")]
+    stands_at = _joined(said, canonical[0] if canonical else "")
+    wanted = said if "url" not in part else _joined(said, _wanted_url(site, lookups.filled(part["url"], bindings)))
+    if stands_at is None or stands_at != wanted:
+        yield "navigation_mismatch"
+    complaints = [node.text for node in page.find(part["error"])] if "error" in part else []
+    visit.fields["error_text"] = " ".join(complaints)
+    if any(complaints):
+        visit.present = False
+        yield "form_validation_failure"
+    if "account" in part:
+        nodes = page.find(part["account"]["selector"])
+        name = nodes[0].text if nodes else ""
+        visit.fields["account_name"] = name
+        if not _names(name, str(lookups.filled(part["account"]["name"], bindings))):
+            yield "wrong_account_context"
+
+
+def _joined(base: httpx.URL, reference: str) -> httpx.URL | None:
+    try:
+        return base.join(reference)
+    except httpx.InvalidURL:
+        return None
+
+
+def _wanted_url(site: Site, given: Any) -> str:
+    base = str(site.address).rstrip("/")
+    return base + _path(site, given)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text names somebody: as a whole word, so that "ann" is not found in "joanna"."""
+    return re.search(rf"(?<![\w.@-]){re.escape(name)}(?![\w@-])", text) is not None
+
+
+def _downloaded(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
+    answer = site.get(_path(site, lookups.filled(part["path"], bindings)))
+    visit.answers.append(answer)
+    if answer.status != 200:
+        visit.present = False if answer.status in _GONE else None
+        return
+    digest = hashlib.sha256(answer.content).hexdigest()
+    visit.fields["download_sha256"] = digest
+    if digest != str(lookups.filled(part["sha256"], bindings)).lower():
+        visit.indicators.add("file_hash_mismatch")
+
+
+def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> None:
+    """What the server's own API says, which decides over the page (rule 2)."""
+    path = _path(site, lookups.filled(part["path"], bindings))
+    answer = site.get(path)
+    visit.answers.append(answer)
+    if answer.status != 200 and answer.status not in _GONE:
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+    confirmed = answer.status == 200
+    if confirmed:
+        document = answer.json()
+        wanted = {place: lookups.filled(text, bindings) for place, text in part["where"].items()}
+        confirmed = all(_at(document, place) == value for place, value in wanted.items())
+    visit.fields["confirmed"] = visit.present = confirmed
+
+
+def _at(document: Any, place: str) -> Any:
+    """The value at a place of a JSON document, as "data/items/0/name"."""
+    for name in place.split("/"):
+        if isinstance(document, dict) and name in document:
+            document = document[name]
+        elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
+            document = document[int(name)]
+        else:
+            return None
+    return lookups.carried(document)
+
+
+def _consistency(system: SystemAccess, parts: Mapping[str, Any], answers: list[Answer]) -> Consistency:
+    found = fetching.trusted_as(system, *answers)
+    vouched = "consistency" in system.settings or all("confirmation" in part for part in parts.values())
+    return found if vouched or found is Consistency.CACHE else Consistency.UNDECLARED
+
+
+def _served(answers: list[Answer]) -> str:
+    marks = [f"{answer.headers.get('date', 'at no said time')} {answer.headers.get('etag', '')}" for answer in answers]
+    return ", ".join(mark.strip() for mark in marks)

@@ -1,0 +1,273 @@
+"""Pages of a real Roundup looked at again, and confirmed through its own API."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from reviews.checks import pages
+from reviews.checks.catalogue import check_for
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from tests.peers import environment
+
+pytestmark = pytest.mark.long
+
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+CHECK = check_for("browser")
+PINS = ("roundup==2.6.0",)
+SERVE = """
+import sys
+from wsgiref.simple_server import make_server
+from roundup.cgi.wsgi_handler import RequestDispatcher
+make_server("127.0.0.1", int(sys.argv[2]), RequestDispatcher(sys.argv[1])).serve_forever()
+"""
+CHALLENGE = """<html><head><title>One moment</title></head><body>
+<form id="challenge-form"><div class="h-captcha" data-sitekey="10000000-ffff-ffff-ffff-000000000001"></div></form>
+<script src="https://js.hcaptcha.com/1/api.js" async defer></script></body></html>"""
+CONFIRM = {"path": "'/rest/data/issue/' + sr.issue", "where": {"data/attributes/title": "sr.title"}}
+LOOKUP = {
+    "page": "'/issue' + sr.issue",
+    "element": "input[name=title]",
+    "text": "sr.title",
+    "shown": {"subject": "input[name=title]", "nosy": "input[name=nosy]", "keyword": "select[name=status]"},
+    "error": "p.error-message",
+    "account": {"selector": "p.userblock b", "name": "'reader'"},
+    "confirmation": CONFIRM,
+    "target_field": "subject",
+}
+
+
+class Tracker:
+    """The server, written to by us through its API as the administrator."""
+
+    def __init__(self, url, folder):
+        self.url = url
+        self.folder = folder
+        headers = {"X-Requested-With": "rest", "Origin": url, "Referer": f"{url}/"}
+        self.client = httpx.Client(base_url=f"{url}/rest/data/", auth=("admin", "secret"), headers=headers,
+                                   trust_env=False, timeout=30)  # fmt: skip
+
+    def make(self, kind, **fields):
+        said = self.client.post(kind, json=fields)
+        assert said.status_code == 201, said.text
+        return said.json()["data"]["id"]
+
+    def retire(self, kind, number):
+        tag = self.client.get(f"{kind}/{number}").headers["etag"]
+        assert self.client.delete(f"{kind}/{number}", headers={"If-Match": tag}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def tracker(tmp_path_factory):
+    python = environment.peer_python(PINS)
+    folder = tmp_path_factory.mktemp("roundup")
+    home, port = folder / "tracker", environment.free_port()
+    admin = [str(python.with_name("roundup-admin")), "-i", str(home)]
+    home.mkdir()
+    environment.output([*admin, "install", "classic", "sqlite"])
+    settings = (home / "config.ini").read_text()
+    for name, value in (("web", f"http://127.0.0.1:{port}/"), ("domain", "example.test"), ("host", "127.0.0.1")):
+        settings = settings.replace(f"#{name} = NO DEFAULT", f"{name} = {value}")
+    (home / "config.ini").write_text(settings)
+    subprocess.run([*admin, "initialise", "secret"], check=True, capture_output=True, timeout=120)
+    # A page of another kind, served as it stands: what a gateway puts before the tracker.
+    (home / "html" / "challenge.html").write_text(CHALLENGE)
+    (home / "html" / "page.css").write_text("p { color: black }")
+    (folder / "serve.py").write_text(SERVE)
+    argv = [str(python), str(folder / "serve.py"), str(home), str(port)]
+    url = f"http://127.0.0.1:{port}"
+    with environment.running(argv, folder / "roundup.log", ready=environment.answers(f"{url}/@@file/page.css")):
+        made = Tracker(url, home)
+        made.make("user", username="reader", password="word", roles="User", address="reader@example.test")
+        yield made
+        made.client.close()
+
+
+@pytest.fixture
+def issue(tracker):
+    return tracker.make("issue", title="Refund o-17")
+
+
+def look(tracker, number, *, title="Refund o-17", settings=None, user="reader", **part):
+    lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
+    given = {"url": tracker.url, **(settings or {})}
+    return CHECK.read(
+        system=SystemAccess("tracker", "browser_automation", given, {"user": user, "password": "word"}),
+        verification={"lookup": {"effects": {"submit": lookup}}},
+        bindings={"sr": {"issue": number, "title": title, "sha256": hashlib.sha256(b"p { color: black }").hexdigest()}},
+        at=AT,
+        timeout_s=20,
+    )
+
+
+@pytest.mark.req("R-CP-09")
+def test_a_page_that_its_server_confirms_is_there(tracker, issue):
+    found = look(tracker, issue)
+    (effect,) = found.effects
+    assert (effect.present, effect.count) == (True, 1)
+    assert effect.fields["subject"] == "Refund o-17"
+    assert effect.fields["title"].startswith(f"Issue {issue}: Refund o-17")
+    assert effect.fields["account_name"] == "Hello, reader"
+    assert effect.fields["confirmed"]
+    assert effect.scope == {"target": ("Refund o-17",)}
+    assert found.consistency is Consistency.STRONG
+    assert found.indicators == ()
+
+
+def test_a_page_alone_settles_nothing(tracker, issue):
+    found = look(tracker, issue, confirmation=None)
+    assert found.effects[0].present
+    assert found.consistency is Consistency.UNDECLARED
+    assert not found.is_strong
+    assert look(tracker, issue, confirmation=None, settings={"consistency": "STRONG"}).is_strong
+
+
+@pytest.mark.req("R-CP-09")
+def test_an_element_that_is_not_there_cannot_be_told(tracker, issue):
+    found = look(tracker, issue, element="div.ok-message", text=None, confirmation=None)
+    assert found.effects[0].present is None
+    assert found.indicators == ("selector_timeout",)
+
+
+def test_the_server_decides_over_the_page(tracker, issue):
+    found = look(tracker, issue, title="Refund o-18")
+    assert found.effects[0].present is False
+    assert found.effects[0].fields["confirmed"] is False
+
+
+def test_an_issue_that_does_not_exist_is_absent(tracker):
+    assert look(tracker, "9999").effects[0].present is False
+    assert look(tracker, "9999", confirmation=None).effects[0].present is False
+    assert look(tracker, "9999", confirmation=None, expect="absent").effects[0].present
+
+
+@pytest.mark.req("R-CP-09")
+def test_a_challenge_in_its_place_is_told(tracker, issue):
+    found = look(tracker, issue, page="'/@@file/challenge.html'", confirmation=None, account=None)
+    assert found.effects[0].present is None
+    assert found.indicators == ("captcha",)
+
+
+@pytest.mark.req("R-CP-09")
+def test_a_redirect_is_not_followed(tracker, issue):
+    found = look(tracker, issue, page="'/issue?@action=show&@type=issue&@number=' + sr.issue", confirmation=None)
+    assert found.effects[0].present is None
+    assert found.effects[0].fields["status"] in {301, 302, 303}
+    assert found.indicators == ("navigation_mismatch",)
+
+
+@pytest.mark.req("R-CP-09")
+def test_another_address_than_wanted_is_a_mismatch(tracker, issue):
+    assert look(tracker, issue, url="'/issue' + sr.issue").indicators == ()
+    assert look(tracker, issue, url="'/done'").indicators == ("navigation_mismatch",)
+
+
+@pytest.mark.req("R-CP-09")
+def test_a_form_that_was_refused_says_so(tracker, issue):
+    found = look(tracker, issue, page="'/issue' + sr.issue + '?@error_message=Invalid%20title'", confirmation=None)
+    assert found.effects[0].present is False
+    assert found.effects[0].fields["error_text"] == "Invalid title"
+    assert found.indicators == ("form_validation_failure",)
+
+
+@pytest.mark.req("R-CP-09")
+def test_another_account_is_seen(tracker, issue):
+    found = look(tracker, issue, account={"selector": "p.userblock b", "name": "'ader'"})
+    assert found.indicators == ("wrong_account_context",)
+
+
+@pytest.mark.req("R-CP-09")
+def test_a_downloaded_file_is_compared(tracker, issue):
+    download = {"path": "'/@@file/page.css'", "sha256": "sr.sha256"}
+    assert look(tracker, issue, download=download).indicators == ()
+    assert look(tracker, issue, download={**download, "path": "'/@@file/style.css'"}).indicators == (
+        "file_hash_mismatch",
+    )
+    gone = look(tracker, issue, download={**download, "path": "'/@@file/none.css'"}, confirmation=None)
+    assert gone.effects[0].present is False
+
+
+@pytest.mark.req("R-VD-16")
+def test_a_server_that_is_gone_or_refuses_the_password_is_an_outage(tracker, issue):
+    dead = f"http://127.0.0.1:{environment.free_port()}"
+    for changes in ({"settings": {"url": dead}}, {"user": "nobody"}):
+        with pytest.raises(CheckFailed) as failed:
+            look(tracker, issue, **changes)
+        assert failed.value.retryable
+
+
+@pytest.mark.parametrize("page", ["http://127.0.0.2/x", "//127.0.0.2/x", "/../x", "\\\\host", "x"])
+def test_no_page_leads_away_from_the_system(tracker, page):
+    with pytest.raises(CheckFailed) as failed:
+        look(tracker, "1", page=repr(page), settings={"url": f"{tracker.url}/below"}, confirmation=None)
+    assert not failed.value.retryable
+
+
+class TestPages:
+    def find(self, text, selector):
+        return [node.value for node in pages.Page(text).find(selector)]
+
+    def test_unclosed_elements_end_where_browsers_end_them(self):
+        text = "<ul><li>one<li>two</ul><p>a<p>b<div>c</div></i><table><tr><td>1<td>2</table>"
+        assert self.find(text, "li") == ["one", "two"]
+        assert self.find(text, "td") == ["1", "2"]
+
+    def test_steps_and_values(self):
+        text = '<form id=f><p class="a b"><input name=x value="1 &amp; 2"><select name=s><option value=1>A'
+        text += "<option value=2 selected>B</select><textarea name=t>long\ntext</textarea></form>"
+        assert self.find(text, "form#f p.a.b input[name=x]") == ["1 & 2"]
+        assert self.find(text, 'select[name="s"]') == ["2"]
+        assert self.find(text, "textarea") == ["long\ntext"]
+        assert self.find(text, "div input") == []
+
+    def test_scripts_are_no_text(self):
+        assert pages.Page("<div>a<script>b</script></div>").find("div")[0].text == "a"
+
+    @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
+    def test_what_is_no_selector_is_told(self, selector):
+        with pytest.raises(pages.BadSelector):
+            pages.parsed(selector)
+
+    @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
+    def test_a_page_is_bounded(self, text):
+        with pytest.raises(pages.TooMuch):
+            pages.Page(text)
+
+
+class TestAtRegistration:
+    def faults(self, **changes):
+        part = {name: value for name, value in (LOOKUP | changes).items() if value is not None}
+        return CHECK.validate({"lookup": {"effects": {"submit": part}}})
+
+    def test_a_good_lookup_passes(self):
+        download = {"path": "'/x'", "sha256": "sr.sha256"}
+        assert self.faults(download=download, url="'/x'", expect="absent") == []
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"page": None},
+            {"page": 3},
+            {"element": "a:hover"},
+            {"element": None},
+            {"shown": {"title": "title"}},
+            {"shown": ["title"]},
+            {"account": {"selector": "p"}},
+            {"download": {"path": "'/x'"}},
+            {"confirmation": {"path": "'/x'", "where": {}}},
+            {"confirmation": "x"},
+            {"expect": "gone"},
+            {"target_field": "other"},
+            {"click": "a"},
+        ],
+    )
+    def test_a_bad_one_is_told(self, changes):
+        assert self.faults(**changes)
+
+    def test_the_fields_are_typed(self):
+        properties = CHECK.typed_fields({"effects": {"submit": LOOKUP}})["properties"]
+        assert {"subject", "title", "confirmed", "error_text"} <= set(properties)
