@@ -26,6 +26,7 @@ def make_entry(action_id: UUID, **changes: Any) -> Entry:
             "recovery_policy_version": "1",
         },
         "side_effect_class": "HIGH_RISK_EXTERNAL",
+        "idempotency": {"required": True, "key_hash": None, "request_hash": "0" * 64, "status": None},
         "intended_outcome": {"target_resource": "order/1", "expected_predicates": []},
         "requested_operation": {
             "validated_payload_hash": "0" * 64,

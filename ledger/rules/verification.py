@@ -7,7 +7,8 @@ Events are read in order, one after another; of what came before only the walk s
 3. The sequence has no gap, and each event names the hash of the one before (R-LE-02).
 4. Every step is legal, rests on its recorded grounds, and continues the state before (R-SM-21).
 5. Entry, detail and evidence are exactly the bytes that the envelope commits to with their salts. An action's events
-   all carry an entry that is canonical, fits the schema and names the action (R-LE-03).
+   all carry an entry that is canonical, fits the schema, names the action and has the blocks that an action of its
+   kind must have (R-LE-03, R-LE-06).
 6. The head of the subject, the present view of an action, and the document of a contract or a policy are what its
    events lead to; whoever lost them could rebuild them.
 
@@ -141,6 +142,9 @@ def follow(walk: Walk, stored: StoredEvent, *, origin: str) -> tuple[Walk, Envel
     view = {**detail.get("view", {}), **(entries.summary(entry) if entry is not None else {})}
     if walk.seq:
         view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}
+    gated = view.get("approval_id") is not None
+    if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
+        raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
     return (
         replace(
             walk,

@@ -33,6 +33,8 @@ CONTRACT = {
     "target_resource": "orders",
 }
 
+APPROVAL = {"required": True, "approval_id": "a-1", "approver_id": None, "payload_hash": "0" * 64, "expires_at": None}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -82,7 +84,7 @@ def executing(tenant: UUID, *, at: datetime = AT) -> tuple[Head, UUID]:
     validated = Happening(
         kind="validated",
         to="VALIDATED",
-        changes={"timestamps": {"validated_at": instant(at)}},
+        changes={"timestamps": {"validated_at": instant(at)}, "approval": APPROVAL},
         detail={"because": "checks passed"},
         evidence=(payload,),
         view={"approval_id": str(uuid4())},

@@ -400,6 +400,15 @@ def test_a_committed_entry_about_another_action_is_named(vandal, action):
     assert broken() == f"{action}, event 4: its entry is about another action."
 
 
+@pytest.mark.req("R-LE-06")
+@pytest.mark.parametrize("block", ["idempotency", "approval"])
+def test_an_entry_that_lost_a_block_that_it_must_carry_is_named(vandal, action, block):
+    entry = next_entry(vandal.record.action)
+    del entry[block]
+    append(vandal, entry=entry)
+    assert broken() == f"{action}, event 4: its entry lacks a block that it must carry."
+
+
 def test_an_action_whose_event_carries_no_entry_is_named(vandal, action):
     written = forged(vandal.record.action, commitments=())
     vandal.run(APPEND, written[0], None, None, None, None, "{}")

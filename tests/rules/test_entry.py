@@ -32,6 +32,11 @@ def full(**changes):
     return make_entry(ACTION, **deepcopy(BLOCKS)) | changes
 
 
+def bare():
+    """An entry without any of the optional blocks."""
+    return {name: value for name, value in full().items() if name not in BLOCKS}
+
+
 def put(path, value):
     """A full entry with the value at `path` replaced."""
     entry = full()
@@ -72,7 +77,7 @@ def dotted(path):
 
 def test_a_full_entry_and_a_bare_one_are_good():
     check(full())
-    check(make_entry(ACTION))
+    check(bare())
 
 
 @pytest.mark.req("R-LE-03")
@@ -241,7 +246,7 @@ def test_a_word_at_the_top_is_replaced():
 
 
 def test_a_recovery_that_begins_has_its_whole_block():
-    after = amend(make_entry(ACTION), {"recovery": {"review_id": "r-1"}})
+    after = amend(bare(), {"recovery": {"review_id": "r-1"}})
     assert after["recovery"] == NO_RECOVERY | {"review_id": "r-1"}
 
 
@@ -260,12 +265,12 @@ def test_a_recovery_that_begins_has_its_whole_block():
 )
 def test_an_amendment_that_breaks_the_entry_is_refused(changes):
     with pytest.raises(BadEntry):
-        amend(make_entry(ACTION), changes)
+        amend(bare(), changes)
 
 
 def test_an_entry_is_complete_with_the_blocks_that_its_action_must_carry():
-    bare, whole = make_entry(ACTION), full()
-    assert is_complete(bare, mutating=False, gated=False)
-    assert not is_complete(bare, mutating=True, gated=False)
-    assert not is_complete(bare, mutating=False, gated=True)
+    small, whole = bare(), full()
+    assert is_complete(small, mutating=False, gated=False)
+    assert not is_complete(small, mutating=True, gated=False)
+    assert not is_complete(small, mutating=False, gated=True)
     assert is_complete(whole, mutating=True, gated=True)
