@@ -1,0 +1,462 @@
+"""Payments: find a charge, payment or refund at the processor and in the books, over the Stripe API (R-CP-05).
+
+    effects.<name>   kind ("charge", "payment_intent" or "refund"), id (expression) or match {field: expression},
+                     and optionally of {"charge", "payment_intent" or "customer": expression},
+                     amount, currency (expressions), fields [field], settle_within_s,
+                     tenant_field, target_field
+    ledger           table, where {column: expression}, amount_column, currency_column: our own books
+
+Fields may be nested: `metadata.idempotency_key`. The system's settings: url, api_version, account (a connected
+one), ledger (where the books are: a PostgreSQL, as for `databases`); the credential: token (a restricted key that
+may only read), ledger_url.
+
+1. Everything is read from lists and objects, which show each write at once; the search interface lags and is
+   never asked. A list is walked to its end; one that is longer than we walk proves nothing.
+2. The tool writes its idempotency key into the metadata, where `match` finds it: also twice, when the processor's
+   own protection failed or had expired.
+3. Only what moves money counts: a declined charge, or a payment that was never confirmed, is no effect. A refund
+   that failed was one, and is `settlement_failure`.
+4. Pending at the processor is pending here; after `settle_within_s` it is `pending_beyond_sla`.
+5. A refund's charge is read with it: refunds that exceed it are `refund_mismatch`.
+6. Freshness is the newest creation time and the processor's request id.
+
+Spoken with httpx: the processor's own library is many times the size of this file's needs, retries by itself and
+can write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reviews.checks import fetching, lookups
+from reviews.checks.databases import Databases
+from reviews.checks.fetching import Answer, Site
+from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+
+PAGE = 100
+MAX_PAGES = 20
+SLACK = timedelta(minutes=5)
+SETTLE_WITHIN_S = 86_400
+
+_KINDS = {"charge": "charges", "payment_intent": "payment_intents", "refund": "refunds"}
+_PARENTS = frozenset({"charge", "payment_intent", "customer"})
+_EFFECT = frozenset(
+    {"kind", "id", "match", "of", "amount", "currency", "fields", "settle_within_s", "tenant_field", "target_field"}
+)
+_LEDGER = frozenset({"table", "where", "amount_column", "currency_column"})
+_FIELD = re.compile(r"[a-z][a-z0-9_]*(\.[A-Za-z0-9_]+){0,3}")
+_STRINGS = ("id", "status", "state", "currency", "created_at", "charge", "payment_intent", "customer", "account",
+            "failure_code")  # fmt: skip
+_NOTHING_MOVED = {
+    "charge": frozenset({"failed"}),
+    "refund": frozenset({"canceled"}),
+    "payment_intent": frozenset({"canceled", "requires_payment_method", "requires_confirmation", "requires_action"}),
+}
+_PENDING = frozenset({"pending", "processing", "requires_action"})
+
+Bindings = Mapping[str, Mapping[str, Any]]
+Thing = Mapping[str, Any]
+
+
+@dataclass
+class Found:
+    """What the processor has of one effect."""
+
+    kind: str
+    things: list[Thing] = field(default_factory=list)
+    whole: bool = True
+    charge: Thing | None = None
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def moved(self) -> list[Thing]:
+        return [one for one in self.things if one.get("status") not in _NOTHING_MOVED[self.kind]]
+
+
+class Payments:
+    """The check of pattern `payments`."""
+
+    pattern = "payments"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """What a payment shows, amounts in the currency's smallest unit, and our own books."""
+        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
+        first = next(iter(parts.values()), {})
+        extra: dict[str, Any] = {}
+        if "ledger" in lookup:
+            booked: dict[str, Any] = {name: {} for name in ("exists", "count", "amount", "currency")}
+            extra["ledger"] = {"type": "object", "properties": booked}
+        if any(part.get("kind") == "refund" for part in lookup.get("effects", {}).values()):
+            extra["target"] = {"type": "object"}
+        return lookups.schema({**first, **extra}, parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects", "ledger"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        if "ledger" in lookup:
+            faults += _ledger_faults(lookup["ledger"])
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """What the processor, and the books where they are named, say now."""
+        lookup = verification.get("lookup", {})
+        parts = {name: _filled(part, bindings) for name, part in lookups.effects(verification).items()}
+        with _site(system, timeout_s) as site:
+            found = {name: _looked(site, part, bindings, at=at) for name, part in parts.items()}
+        booked = _booked(system, lookup, bindings, at=at, timeout_s=timeout_s)
+        effects = tuple(_effect(name, parts[name], one, system) for name, one in found.items())
+        indicators = {key for name, one in found.items() for key in _indicators(parts[name], one, at=at)}
+        if booked is not None and effects and _diverges(effects[0], booked):
+            indicators.add("provider_local_ledger_divergence")
+        answers = [answer for one in found.values() for answer in one.answers]
+        return Reading(
+            source=system.name,
+            consistency=fetching.trusted_as(system, *answers),
+            freshness=_freshness(found),
+            observed_at=at,
+            pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
+            effects=effects,
+            target=_target(parts, found),
+            context={} if booked is None else {"ledger": booked},
+            indicators=tuple(sorted(indicators)),
+            raw={name: {"things": [_kept(thing) for thing in one.things]} for name, one in found.items()},
+        )
+
+
+# At registration
+
+
+def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
+    declared: dict[str, Any] = {_key(name): {} for name in part.get("fields", ())}
+    text = {name: {"type": "string"} for name in _STRINGS}
+    amounts = {name: {"type": "integer"} for name in ("amount", "amount_refunded")}
+    return {**declared, **text, **amounts, "livemode": {"type": "boolean"}, "metadata": {"type": "object"}}
+
+
+def _key(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    yield from _way_faults(where, part)
+    for name in ("amount", "currency"):
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
+    yield from _field_faults(f"{where}/fields", part.get("fields", []))
+    yield from _field_faults(where, [part[name] for name in ("tenant_field", "target_field") if name in part])
+    within = part.get("settle_within_s", SETTLE_WITHIN_S)
+    if not isinstance(within, int) or isinstance(within, bool) or within < 1:
+        yield f"{where}/settle_within_s must be a whole number of at least 1."
+
+
+def _way_faults(where: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with how the payment is to be found."""
+    if part.get("kind") not in _KINDS:
+        yield f"{where}/kind is one of {', '.join(_KINDS)}."
+    if ("id" in part) == ("match" in part):
+        yield f"{where} must have either id or match."
+    if "match" in part:
+        yield from lookups.map_faults(f"{where}/match", part["match"])
+        yield from _field_faults(f"{where}/match", part["match"])
+    if "of" in part:
+        yield from lookups.unknown_faults(f"{where}/of", part["of"], _PARENTS)
+        yield from lookups.map_faults(f"{where}/of", part["of"])
+    if "id" in part:
+        yield from lookups.text_faults(f"{where}/id", part["id"])
+
+
+def _field_faults(where: str, names: Any) -> Iterator[str]:
+    for name in names if isinstance(names, list | dict) else []:
+        if not isinstance(name, str) or not _FIELD.fullmatch(name):
+            yield f"{where}: {name!r} is not a field's name."
+
+
+def _ledger_faults(part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults("lookup/ledger", part, _LEDGER)
+    if isinstance(part, dict) and not set(part) - _LEDGER:
+        books = {"lookup": {"effects": {"entry": _entry(part)}}}
+        for fault in Databases().validate(books):
+            yield fault.replace("lookup/effects/entry", "lookup/ledger")
+        if "amount_column" not in part:
+            yield "lookup/ledger must have an amount_column."
+
+
+def _entry(part: Mapping[str, Any]) -> dict[str, Any]:
+    """The books as a lookup of `databases`."""
+    columns = [part[name] for name in ("amount_column", "currency_column") if name in part]
+    return {"fields": columns, **{name: part[name] for name in ("table", "where") if name in part}}
+
+
+# One reading
+
+
+def _site(system: SystemAccess, timeout_s: float) -> Site:
+    headers = {"Authorization": f"Bearer {system.credential.get('token', '')}"}
+    for setting, header in (("api_version", "Stripe-Version"), ("account", "Stripe-Account")):
+        if setting in system.settings:
+            headers[header] = str(system.settings[setting])
+    address = system.credential.get("url") or system.settings.get("url")
+    return fetching.site(system, address, until=fetching.until(timeout_s), headers=headers)
+
+
+def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+    """The part with its expressions replaced by their values."""
+    found = dict(part)
+    for name in ("id", "amount", "currency"):
+        if name in part:
+            found[name] = str(lookups.filled(part[name], bindings))
+    for name in ("match", "of"):
+        found[name] = {one: str(lookups.filled(text, bindings)) for one, text in part.get(name, {}).items()}
+    if "" in (*found["match"].values(), *found["of"].values()):
+        raise CheckFailed("The lookup's value is empty, and would find everything.", retryable=False)
+    return found
+
+
+def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: datetime) -> Found:
+    found = Found(part["kind"])
+    if "id" in part:
+        thing = _one(site, _KINDS[part["kind"]], part["id"], found)
+        found.things = [] if thing is None else [thing]
+    else:
+        found.things = _listed(site, part, _since(bindings, at=at), found)
+    charge = part["of"].get("charge") or next((str(one["charge"]) for one in found.things if one.get("charge")), None)
+    if part["kind"] == "refund" and charge is not None:
+        found.charge = _one(site, "charges", charge, found) or {}
+    return found
+
+
+def _one(site: Site, place: str, number: str, found: Found) -> Thing | None:
+    answer = site.get(f"/v1/{place}/{fetching.segment(number)}")
+    found.answers.append(answer)
+    if answer.status == 404:
+        return None
+    return _object(answer)
+
+
+def _object(answer: Answer) -> dict[str, Any]:
+    said = answer.json()
+    if answer.status != 200 or not isinstance(said, dict):
+        detail = said.get("error", {}) if isinstance(said, dict) else {}
+        message = detail.get("message", "") if isinstance(detail, dict) else str(detail)
+        raise CheckFailed(f"The processor answered {answer.status}: {str(message)[:200]}", retryable=False)
+    return said
+
+
+def _listed(site: Site, part: Mapping[str, Any], since: int, found: Found) -> list[Thing]:
+    """The objects with all these fields; `whole` tells whether all that may have them were seen."""
+    params = {"limit": str(PAGE), **part["of"]}
+    if not part["of"] and since:
+        params["created[gt]"] = str(since)
+    things: list[Thing] = []
+    for _ in range(MAX_PAGES):
+        answer = site.get(f"/v1/{_KINDS[part['kind']]}", params=params)
+        found.answers.append(answer)
+        if answer.status == 404:
+            # What the payment should belong to is not there, so neither is the payment.
+            return things
+        said = _object(answer)
+        page = [one for one in said.get("data", ()) if isinstance(one, dict)]
+        things += [one for one in page if all(str(_at(one, name)) == value for name, value in part["match"].items())]
+        if not said.get("has_more") or not page:
+            return things
+        params["starting_after"] = str(page[-1].get("id"))
+    found.whole = False
+    return things
+
+
+def _since(bindings: Bindings, *, at: datetime) -> int:
+    """The second after which the object was made; without a time of execution, none."""
+    try:
+        executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
+    except ValueError:
+        return 0
+    return 0 if executed_at.tzinfo is None else int((min(executed_at, at) - SLACK).timestamp())
+
+
+def _at(thing: Thing, name: str) -> Any:
+    """A field, also a nested one; a linked object stands for its id."""
+    found: Any = thing
+    for key in name.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found.get("id") if isinstance(found, Mapping) and "object" in found else found
+
+
+def _effect(name: str, part: Mapping[str, Any], found: Found, system: SystemAccess) -> Effect:
+    moved = found.moved
+    kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
+    if not moved:
+        fields = _fields(part, found.things[0], system) if found.things else {}
+        return Effect(name=name, present=False if found.whole else None, fields=fields)
+    return Effect(
+        name=name,
+        present=True,
+        count=len(moved),
+        fields=_fields(part, moved[0], system),
+        pending=moved[0].get("status") in _PENDING,
+        scope={kind: tuple(dict.fromkeys(_text(_at(one, at)) for one in moved)) for kind, at in kinds.items()},
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
+def _fields(part: Mapping[str, Any], thing: Thing, system: SystemAccess) -> dict[str, Any]:
+    declared = {_key(name): lookups.carried(_at(thing, name)) for name in part.get("fields", ())}
+    links = {name: _text(_at(thing, name)) or "" for name in ("charge", "payment_intent", "customer")}
+    return {
+        **declared,
+        **links,
+        "id": str(thing.get("id", "")),
+        "status": str(thing.get("status", "")),
+        "state": _state(part["kind"], thing),
+        "amount": lookups.carried(thing.get("amount")),
+        "amount_refunded": lookups.carried(thing.get("amount_refunded", 0)),
+        "currency": str(thing.get("currency", "")).upper(),
+        "account": _text(_at(thing, "transfer_data.destination")) or str(system.settings.get("account", "")),
+        "created_at": _instant(thing),
+        "failure_code": _text(thing.get("failure_code") or thing.get("failure_reason")) or "",
+        "livemode": bool(thing.get("livemode")),
+        "metadata": lookups.carried(thing.get("metadata") or {}),
+    }
+
+
+def _state(kind: str, thing: Thing) -> str:
+    """Authorised, captured or refunded, in one word."""
+    status = str(thing.get("status", ""))
+    if kind != "charge" or status != "succeeded":
+        return "authorized" if status == "requires_capture" else status
+    if thing.get("refunded"):
+        return "refunded"
+    if thing.get("amount_refunded"):
+        return "partially_refunded"
+    return "captured" if thing.get("captured") else "authorized"
+
+
+def _instant(thing: Thing) -> str:
+    created = thing.get("created")
+    return f"{datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ}" if isinstance(created, int) else ""
+
+
+def _indicators(part: Mapping[str, Any], found: Found, *, at: datetime) -> Iterator[str]:
+    if len(found.moved) > 1:
+        yield "duplicate_charge"
+    for thing in found.things:
+        yield from _of(part, thing, at=at)
+    if found.charge and int(found.charge.get("amount_refunded") or 0) > int(found.charge.get("amount") or 0):
+        yield "refund_mismatch"
+
+
+def _of(part: Mapping[str, Any], thing: Thing, *, at: datetime) -> Iterator[str]:
+    status, kind = str(thing.get("status", "")), part["kind"]
+    if (kind == "charge" and status == "failed") or (kind == "payment_intent" and thing.get("last_payment_error")):
+        yield "decline"
+    if (kind == "refund" and status == "failed") or thing.get("failure_balance_transaction"):
+        yield "settlement_failure"
+    if _differs(part, thing):
+        yield "refund_mismatch" if kind == "refund" else "amount_mismatch"
+    within = timedelta(seconds=part.get("settle_within_s", SETTLE_WITHIN_S))
+    created = thing.get("created")
+    if status in _PENDING and isinstance(created, int) and at - datetime.fromtimestamp(created, UTC) > within:
+        yield "pending_beyond_sla"
+
+
+def _differs(part: Mapping[str, Any], thing: Thing) -> bool:
+    amount, currency = part.get("amount"), part.get("currency")
+    elsewhere = any(_text(_at(thing, name)) not in {value, None} for name, value in part["of"].items())
+    return (
+        (amount is not None and amount != str(thing.get("amount")))
+        or (currency is not None and currency.lower() != str(thing.get("currency")).lower())
+        or elsewhere
+    )
+
+
+def _target(parts: Mapping[str, Mapping[str, Any]], found: Mapping[str, Found]) -> dict[str, Any] | None:
+    """The charge that a refund is of."""
+    charge = next((one.charge for one in found.values() if one.charge is not None), None)
+    if charge is None:
+        return None
+    if not charge:
+        return {"exists": False, "count": 0}
+    names = ("id", "status", "amount", "amount_refunded", "currency", "refunded", "captured")
+    return {**{name: lookups.carried(charge.get(name)) for name in names}, "exists": True, "count": 1}
+
+
+def _freshness(found: Mapping[str, Found]) -> str:
+    newest = max((_instant(thing) for one in found.values() for thing in one.things), default="")
+    asked = [answer.headers.get("request-id", "") for one in found.values() for answer in one.answers]
+    return f"created {newest or 'none'}, request {next((one for one in reversed(asked) if one), 'unnamed')}"[:200]
+
+
+def _kept(thing: Thing) -> dict[str, Any]:
+    """What is kept as evidence: nothing of cards or people."""
+    names = ("id", "object", "status", "amount", "amount_refunded", "currency", "created", "livemode", "charge",
+             "payment_intent", "customer", "metadata", "failure_code", "failure_reason")  # fmt: skip
+    return {name: lookups.carried(thing[name]) for name in names if name in thing}
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    where = {"id": part["id"]} if "id" in part else {**part.get("of", {}), **part.get("match", {})}
+    return f"{_KINDS[part['kind']]} where {' and '.join(f'{name} = {text}' for name, text in where.items())}"
+
+
+# Our own books
+
+
+def _booked(
+    system: SystemAccess, lookup: Mapping[str, Any], bindings: Bindings, *, at: datetime, timeout_s: float
+) -> dict[str, Any] | None:
+    """What our own books say, read as `databases` reads; None when the lookup names none."""
+    part = lookup.get("ledger")
+    if part is None:
+        return None
+    books = SystemAccess(
+        f"{system.name} ledger",
+        "databases",
+        system.settings.get("ledger", {}),
+        {"url": system.credential["ledger_url"]} if "ledger_url" in system.credential else {},
+    )
+    reading = Databases().read(
+        system=books,
+        verification={"lookup": {"effects": {"entry": _entry(part)}}},
+        bindings=bindings,
+        at=at,
+        timeout_s=timeout_s,
+    )
+    if not reading.is_strong:
+        raise CheckFailed("The books were read from a replica, which settles nothing.", retryable=True)
+    entry = reading.effect("entry")
+    shown = {
+        name: entry.fields.get(part[f"{name}_column"]) for name in ("amount", "currency") if f"{name}_column" in part
+    }
+    return {**shown, "exists": bool(entry.present), "count": entry.count}
+
+
+def _diverges(effect: Effect, booked: Mapping[str, Any]) -> bool:
+    """Whether the books say something else; a payment that is pending may not be in them yet."""
+    if effect.pending or effect.present is None:
+        return False
+    if not effect.present:
+        return bool(booked["exists"])
+    other = str(booked.get("amount")).lstrip("-") != str(effect.fields.get("amount"))
+    currency = str(booked.get("currency", effect.fields["currency"])).upper() != effect.fields["currency"]
+    return booked["count"] != effect.count or other or currency
