@@ -10,6 +10,7 @@ from reviews.checks.databases import Databases
 from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
+from reviews.checks.payments import Payments
 from reviews.checks.queues import Queues
 from reviews.checks.vector import Vector
 
@@ -19,6 +20,7 @@ _CHECKS: dict[str, Check] = {
     "databases": Databases(),
     "email": Email(),
     "filesystems": Filesystems(),
+    "payments": Payments(),
     "queues_events": Queues(),
     "security_infrastructure": Access(),
     "vector_search": Vector(),
