@@ -183,13 +183,14 @@ def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
     """Every event of a subject in order, each with its entry and detail."""
-    events = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq")
+    # Events first: what is appended between the two reads is in the second one only, and left out.
+    events = list(Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq"))
     kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
     return [(event, _loaded(kept[event.seq].entry), _loaded(kept[event.seq].detail)) for event in events]
 
 
-def last_event(tenant_id: UUID, subject_id: UUID) -> Event | None:
-    return Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("-seq").first()
+def event(tenant_id: UUID, subject_id: UUID, seq: int) -> Event:
+    return Event.objects.get(tenant_id=tenant_id, subject_id=subject_id, seq=seq)
 
 
 def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list[tuple[str, str, UUID, UUID, datetime]]:

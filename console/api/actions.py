@@ -84,14 +84,14 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
     action = seen(request, action_id)
     entry = record.entry(caller.tenant_id, action.id, action.seq) or {}
     told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=timezone.now())
-    event = record.last_event(caller.tenant_id, action.id)
+    event = record.event(caller.tenant_id, action.id, action.seq)
     return answer(
         {
             "code": str(told.code),
             "text": told.text,
             "completed": told.completed,
             "trust_level": told.trust_level,
-            "entry_id": str(event.id) if event else None,
+            "entry_id": str(event.id),
         }
     )
 

@@ -45,8 +45,7 @@ def row(action: Any) -> dict[str, Any]:
 
 def envelope(action: Any, caller: Caller) -> dict[str, Any]:
     """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
-    event = record.last_event(action.tenant_id, action.id)
-    assert event is not None
+    event = record.event(action.tenant_id, action.id, action.seq)
     entry = record.entry(action.tenant_id, action.id, action.seq) or {}
     told = reports.report_on(action, entry)
     shown: dict[str, Any] = row(action) | {

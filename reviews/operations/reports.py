@@ -47,8 +47,8 @@ def _parts(action: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def tell(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> Report:
     """The report, remembered as told to `to` on this state of the record; asked again, it is the same fact."""
     told = report_on(action, entry)
-    event = record.last_event(action.tenant_id, action.id)
-    assert event is not None
+    # The event that this state is of: by now the action may have a newer one.
+    event = record.event(action.tenant_id, action.id, action.seq)
     Told.objects.bulk_create(
         [
             Told(
