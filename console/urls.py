@@ -10,11 +10,6 @@ from console.api import operations
 from console.api.root import api
 from console.views import actions, approvals, cases, entrance, evidence, freezes, home, sessions
 
-# The API answers for itself who may call it, with a problem instead of a sign-in page.
-known_by_key = api.urls
-for each in known_by_key[0]:
-    each.callback.login_required = False  # type: ignore[union-attr]
-
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
     path("", home.page, name="home"),
@@ -44,7 +39,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("preferences", entrance.preferences, name="preferences"),
     path("t/<slug:slug>/", include(pages)),
     path("api/v1/stream", stream.changes, name="stream"),
-    path("api/v1/", known_by_key),
+    path("api/v1/", api.urls),
     path(".well-known/jwks.json", operations.jwks_page, name="jwks"),
     path("healthz", operations.healthz_page, name="healthz"),
     path("readyz", operations.readyz_page, name="readyz"),

@@ -11,7 +11,7 @@ from ninja import Query, Router
 
 from approvals import queries as before
 from approvals.operations import executions
-from console.api import envelope, pages
+from console.api import answers, envelope, pages
 from console.api.caller import Caller, admits
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ActionsWanted, CancelBody
@@ -31,7 +31,7 @@ class NothingToVerify(Refused):
     code = "NOTHING_TO_VERIFY"
 
 
-@router.get("/actions", summary="Actions, newest first")
+@router.get("/actions", summary="Actions, newest first", response=answers.Page[answers.ActionRow])
 @admits(*READERS)
 @in_tenancy
 def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResponse:
@@ -43,7 +43,7 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     return pages.listed(found, wanted.limit, envelope.row)
 
 
-@router.get("/state-machine", summary="The lifecycle's states and legal transitions")
+@router.get("/state-machine", summary="The lifecycle's states and legal transitions", response=answers.StateMachine)
 @admits("agent", "exec", "oper", "audit", "person")
 def state_machine(request: HttpRequest) -> HttpResponse:
     edges = [
@@ -53,14 +53,16 @@ def state_machine(request: HttpRequest) -> HttpResponse:
     return answer({"states": [str(state) for state in State], "transitions": edges})
 
 
-@router.get("/actions/{action_id}", summary="One action: its newest event, status, axes and evidence")
+@router.get(
+    "/actions/{action_id}", summary="One action: its newest event, status, axes and evidence", response=answers.Action
+)
 @admits(*READERS)
 @in_tenancy
 def get_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return answer(envelope.envelope(seen(request, action_id), request.auth))  # type: ignore[attr-defined]
 
 
-@router.get("/actions/{action_id}/history", summary="Every event of an action")
+@router.get("/actions/{action_id}/history", summary="Every event of an action", response=answers.Page[answers.Event])
 @admits(*READERS)
 @in_tenancy
 def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
@@ -76,7 +78,7 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return answer({"items": items, "next": None})
 
 
-@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user")
+@router.get("/actions/{action_id}/report", summary="The only text that may be told to a user", response=answers.Report)
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
@@ -96,7 +98,9 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
     )
 
 
-@router.post("/actions/{action_id}/cancel", summary="Cancel an action that has not started")
+@router.post(
+    "/actions/{action_id}/cancel", summary="Cancel an action that has not started", response=answers.ActionState
+)
 @admits("agent", "oper", "operator")
 @in_tenancy
 def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
@@ -108,7 +112,9 @@ def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpRespo
     return answer({"action_id": str(action_id), "state": "FAILED"})
 
 
-@router.post("/actions/{action_id}/verify", summary="Read the system of record now")
+@router.post(
+    "/actions/{action_id}/verify", summary="Read the system of record now", response={202: answers.ActionState}
+)
 @admits("oper", "operator")
 @in_tenancy
 def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:

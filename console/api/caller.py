@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 from ninja.security import HttpBearer
 from ninja.security.base import AuthBase
+from ninja.utils import contribute_operation_callback
 
 from console import operations, queries
 from console.api import rate
@@ -117,6 +118,15 @@ def with_types_of(view: Callable[..., Any], wrapper: Callable[..., Any]) -> Call
     return wrapper
 
 
+_CALLERS = {
+    "agent": "agent keys",
+    "exec": "executor keys",
+    "oper": "operator keys",
+    "audit": "auditor keys",
+    "person": "people",
+}
+
+
 def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people."""
 
@@ -128,6 +138,12 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 raise NotAllowed
             return view(request, *args, **kwargs)
 
+        contribute_operation_callback(checked, partial(_describe, kinds))
         return with_types_of(view, checked)
 
     return around
+
+
+def _describe(kinds: tuple[str, ...], operation: Any) -> None:
+    """Who may call it, for the OpenAPI document."""
+    operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."

@@ -14,7 +14,7 @@ from approvals import queries as before
 from approvals.operations import votes
 from approvals.rules import binding
 from approvals.rules.rendering import render_payload
-from console.api import pages
+from console.api import answers, pages
 from console.api.caller import Caller, admits
 from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
 from console.api.rate import TooMany
@@ -50,7 +50,7 @@ class LockedOut(TooMany):
     retry_after_s = 900
 
 
-@router.get("/approvals", summary="Approvals, the most urgent first")
+@router.get("/approvals", summary="Approvals, the most urgent first", response=answers.Page[answers.ApprovalRow])
 @admits("person")
 @in_tenancy
 def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
@@ -61,7 +61,11 @@ def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> Http
     return pages.listed(found, wanted.limit, _approval)
 
 
-@router.get("/approvals/{approval_id}", summary="One approval: what would be signed, and what it covers")
+@router.get(
+    "/approvals/{approval_id}",
+    summary="One approval: what would be signed, and what it covers",
+    response=answers.Approval,
+)
 @admits("person")
 @in_tenancy
 def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
@@ -89,7 +93,9 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     )
 
 
-@router.post("/approvals/{approval_id}/votes", summary="Vote, with a fresh password (class C)")
+@router.post(
+    "/approvals/{approval_id}/votes", summary="Vote, with a fresh password (class C)", response={201: answers.VoteTaken}
+)
 @admits("person")
 def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse | None:
     # Outside the vote's transaction: a wrong password counts towards the lock, whatever becomes of the vote.
@@ -122,7 +128,7 @@ def _proof_class(request: HttpRequest, password: str | None) -> str:
     return "C" if known is not None and known.pk == caller.user.pk else ""
 
 
-@router.get("/reviews", summary="Open cases, the most severe first")
+@router.get("/reviews", summary="Open cases, the most severe first", response=answers.Page[answers.CaseRow])
 @admits("person", "oper")
 @in_tenancy
 def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse:
@@ -133,7 +139,7 @@ def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse
     return pages.listed(found, wanted.limit, _case)
 
 
-@router.get("/reviews/{case_id}", summary="One case with what may be decided")
+@router.get("/reviews/{case_id}", summary="One case with what may be decided", response=answers.Case)
 @admits("person", "oper")
 @in_tenancy
 def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
@@ -156,7 +162,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     )
 
 
-@router.post("/reviews/{case_id}/claim", summary="Take a case")
+@router.post("/reviews/{case_id}/claim", summary="Take a case", response=answers.CaseOwner)
 @admits("operator")
 @in_tenancy
 def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
@@ -165,7 +171,7 @@ def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     return answer({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
 
 
-@router.post("/reviews/{case_id}/release", summary="Give a case back")
+@router.post("/reviews/{case_id}/release", summary="Give a case back", response=answers.CaseOwner)
 @admits("operator")
 @in_tenancy
 def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
@@ -174,7 +180,7 @@ def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     return answer({"case_id": str(case_id), "claimed_by": None})
 
 
-@router.post("/reviews/{case_id}/comments", summary="Add to a case's thread")
+@router.post("/reviews/{case_id}/comments", summary="Add to a case's thread", response={201: answers.CommentTaken})
 @admits("operator", "reviewer", "compliance")
 @in_tenancy
 def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpResponse:
@@ -183,7 +189,9 @@ def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpRespo
     return answer({"comment_id": str(row.id)}, 201)
 
 
-@router.post("/reviews/{case_id}/resolve", summary="Decide a case, or propose it to a second person")
+@router.post(
+    "/reviews/{case_id}/resolve", summary="Decide a case, or propose it to a second person", response=answers.CaseState
+)
 @admits("operator")
 @in_tenancy
 def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpResponse:
@@ -201,7 +209,11 @@ def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpRespo
     return answer({"case_id": str(case_id), "state": state})
 
 
-@router.post("/reviews/{case_id}/resolve/confirm", summary="The second person's word on a proposed resolution")
+@router.post(
+    "/reviews/{case_id}/resolve/confirm",
+    summary="The second person's word on a proposed resolution",
+    response=answers.CaseState,
+)
 @admits("operator", "reviewer")
 @in_tenancy
 def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpResponse:
@@ -212,7 +224,7 @@ def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpRespo
     return answer({"case_id": str(case_id), "state": state})
 
 
-@router.post("/evidence", summary="Store a piece of evidence about an action")
+@router.post("/evidence", summary="Store a piece of evidence about an action", response={201: answers.Pointer})
 @admits("operator", "reviewer", "compliance")
 @in_tenancy
 def add_evidence(request: HttpRequest, body: EvidenceBody) -> HttpResponse:
@@ -231,7 +243,9 @@ def add_evidence(request: HttpRequest, body: EvidenceBody) -> HttpResponse:
     return answer({"pointer": str(pointer)}, 201)
 
 
-@router.post("/freezes", summary="Stop an agent, a target, a tool, a tenant or everything")
+@router.post(
+    "/freezes", summary="Stop an agent, a target, a tool, a tenant or everything", response={201: answers.FreezePlaced}
+)
 @admits("operator", "administrator", "oper")
 @in_tenancy
 def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
@@ -247,7 +261,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
     return answer({"freeze_id": str(row.id), "scope": row.scope, "value": row.value}, 201)
 
 
-@router.get("/freezes", summary="The freezes in force")
+@router.get("/freezes", summary="The freezes in force", response=answers.Page[answers.Freeze])
 @admits("person", "oper")
 @in_tenancy
 def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
@@ -255,7 +269,7 @@ def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     return pages.cut(rows, wanted, _freeze)
 
 
-@router.post("/freezes/{freeze_id}/lift", summary="Lift a freeze")
+@router.post("/freezes/{freeze_id}/lift", summary="Lift a freeze", response=answers.Lifted)
 @admits("operator", "administrator")
 @in_tenancy
 def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpResponse:

@@ -11,8 +11,9 @@ from ninja import Query, Router
 from approvals import queries as before
 from approvals.operations import agents
 from approvals.rules import policy, registry
-from console.api import pages, predicates
+from console.api import answers, pages, predicates
 from console.api.caller import admits
+from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody, SystemBody
 from ledger import operations as ledger
@@ -26,7 +27,7 @@ router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
 
 
-@router.post("/agents", summary="Register a version of an agent")
+@router.post("/agents", summary="Register a version of an agent", response={201: answers.AgentVersion})
 @admits(*OPERATORS)
 @in_tenancy
 def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
@@ -45,7 +46,7 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
     return answer(_version(version), 201)
 
 
-@router.get("/agents", summary="The registered agents")
+@router.get("/agents", summary="The registered agents", response=answers.Page[answers.AgentSummary])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
@@ -54,7 +55,9 @@ def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     return pages.listed(found, wanted.limit, _agent)
 
 
-@router.get("/agents/{agent_id}", summary="One agent with its versions and its record at the gate")
+@router.get(
+    "/agents/{agent_id}", summary="One agent with its versions and its record at the gate", response=answers.Agent
+)
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
@@ -70,7 +73,9 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     return answer(_agent(agent) | {"versions": versions, "attempted_undisclosed": undisclosed})
 
 
-@router.post("/agents/{agent_id}/revoke", summary="Revoke an agent, at once and for open sessions too")
+@router.post(
+    "/agents/{agent_id}/revoke", summary="Revoke an agent, at once and for open sessions too", response=answers.Revoked
+)
 @admits(*OPERATORS)
 @in_tenancy
 def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpResponse:
@@ -82,7 +87,8 @@ def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpR
 @router.post(
     "/contracts",
     summary="Register a contract document; a used version is immutable",
-    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+    openapi_extra=body_of("ContractDocument"),
+    response={201: answers.ContractVersion},
 )
 @admits(*OPERATORS)
 @in_tenancy
@@ -99,7 +105,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
     return answer(_contract(row), 201)
 
 
-@router.get("/contracts", summary="Every version of every contract")
+@router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
@@ -108,7 +114,9 @@ def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     return pages.listed(found, wanted.limit, _contract)
 
 
-@router.get("/contracts/{name}/{version}", summary="One contract document as it was registered")
+@router.get(
+    "/contracts/{name}/{version}", summary="One contract document as it was registered", response=answers.Contract
+)
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
@@ -119,7 +127,9 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
     return answer(known | {"document": contracts.read(bytes(row.document))})
 
 
-@router.post("/policies/{kind}", summary="Put a new version of a policy in force")
+@router.post(
+    "/policies/{kind}", summary="Put a new version of a policy in force", response={201: answers.PolicyVersion}
+)
 @admits("oper", "administrator")
 @in_tenancy
 def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
@@ -141,7 +151,7 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
     return answer({"kind": kind, "version": row.version, "digest": row.digest}, 201)
 
 
-@router.get("/policies", summary="The policies in force")
+@router.get("/policies", summary="The policies in force", response=dict[str, answers.PolicyInForce])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_policies(request: HttpRequest) -> HttpResponse:
@@ -149,7 +159,11 @@ def list_policies(request: HttpRequest) -> HttpResponse:
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 
-@router.post("/systems", summary="Register an authoritative system; its credential is a file, never sent here")
+@router.post(
+    "/systems",
+    summary="Register an authoritative system; its credential is a file, never sent here",
+    response={201: answers.System},
+)
 @admits(*OPERATORS)
 @in_tenancy
 def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
@@ -166,7 +180,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     return answer(_system(row), 201)
 
 
-@router.get("/systems", summary="The registered systems")
+@router.get("/systems", summary="The registered systems", response=answers.Page[answers.System])
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:

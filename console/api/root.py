@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, re_path
 from ninja import NinjaAPI
 
-from console.api import actions, executions, operations, people, problems, registry, sessions
+from console.api import actions, document, executions, operations, people, problems, registry, sessions
 from console.api.caller import Key, Session
+from console.api.docs import Docs
 from console.api.edge import StrictParser
 
-api = NinjaAPI(
+
+class Api(NinjaAPI):
+    """Ninja's API with our document, and with problems where Django would answer with a page."""
+
+    @property
+    def urls(self) -> tuple[list[Any], str, str]:
+        patterns, app, namespace = super().urls
+        for pattern in patterns:
+            assert isinstance(pattern, URLPattern)
+            pattern.callback = _answers_with_problems(pattern.callback)
+        return [*patterns, re_path("", _answers_with_problems(_nowhere))], app, namespace
+
+    def get_openapi_schema(self, **options: Any) -> Any:
+        return document.completed(super().get_openapi_schema(**options))
+
+
+def _answers_with_problems(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    # The API answers for itself who may call it: neither the sign-in page nor a page about CSRF stands in its place.
+    @wraps(view)
+    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            response = view(request, *args, **kwargs)
+        except Http404:
+            return problems.problem(404, "NOT_FOUND", "There is nothing at this address.")
+        if response.status_code != 405:
+            return response
+        refused = problems.problem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
+        refused["Allow"] = response.headers["Allow"]
+        return refused
+
+    answered.login_required = False  # type: ignore[attr-defined]
+    answered.csrf_exempt = True  # type: ignore[attr-defined]
+    return answered
+
+
+def _nowhere(request: HttpRequest) -> HttpResponse:
+    raise Http404
+
+
+api = Api(
     title="Counterfoil",
     version="1",
     description="Agents propose, people approve, executors run what was approved, and reports say what is verified.",
+    docs=Docs(),
     docs_url="/docs",
     openapi_url="/openapi.json",
     auth=[Key(), Session()],

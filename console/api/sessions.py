@@ -15,7 +15,7 @@ from approvals import queries as before
 from approvals.operations import calls, sessions
 from approvals.operations.calls import NoSuchSession, Trace
 from approvals.rules import pins
-from console.api import predicates
+from console.api import answers, predicates
 from console.api.caller import Caller, admits
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import user_status
@@ -26,7 +26,7 @@ router = Router(tags=["Sessions"])
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
 
 
-@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal")
+@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: answers.Session})
 @admits("agent")
 @in_tenancy
 def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
@@ -47,7 +47,9 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
     return answer(_session(session), 201)
 
 
-@router.get("/sessions/{session_id}", summary="A session with its contract, pin and counts")
+@router.get(
+    "/sessions/{session_id}", summary="A session with its contract, pin and counts", response=answers.SessionState
+)
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
@@ -62,7 +64,9 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     return answer(_session(session) | counts)
 
 
-@router.post("/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one")
+@router.post(
+    "/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one", response=answers.AskCheck
+)
 @admits("agent")
 @in_tenancy
 def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
@@ -72,7 +76,11 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
     return answer({"match": compared.match, "reason": compared.reason or None})
 
 
-@router.post("/sessions/{session_id}/calls", summary="Propose calls; each is judged and recorded on its own")
+@router.post(
+    "/sessions/{session_id}/calls",
+    summary="Propose calls; each is judged and recorded on its own",
+    response=answers.CallResults,
+)
 @admits("agent")
 @in_tenancy
 def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
@@ -90,7 +98,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
     return answer({"results": results, "nudge": nudge.text})
 
 
-@router.post("/sessions/{session_id}/close", summary="Close a session")
+@router.post("/sessions/{session_id}/close", summary="Close a session", response=answers.Closed)
 @admits("agent")
 @in_tenancy
 def close(request: HttpRequest, session_id: UUID) -> HttpResponse:

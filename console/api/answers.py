@@ -1,0 +1,467 @@
+"""What the API answers, as its OpenAPI document says it. Views write their answers; tests hold the two together."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+T = TypeVar("T")
+
+
+class Answer(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(Answer, Generic[T]):
+    items: list[T]
+    next: str | None = Field(description="The cursor of the next page; null on the last.")
+
+
+# Registry and contracts
+
+
+class AgentVersion(Answer):
+    agent_id: str
+    version: str
+    tools: list[str]
+    output_tags: list[str]
+    registered_by: str
+    registered_at: datetime
+    fingerprint: str
+
+
+class AgentSummary(Answer):
+    agent_id: str
+    version: str
+    revoked: bool
+    calls: int
+    acceptance_rate: float | None
+    phantom_share: float | None
+
+
+class UndisclosedCall(Answer):
+    tool: str
+    session_id: str
+    at: datetime
+
+
+class Agent(AgentSummary):
+    versions: list[AgentVersion]
+    attempted_undisclosed: list[UndisclosedCall]
+
+
+class Revoked(Answer):
+    agent_id: str
+    revoked: bool
+
+
+class Finding(Answer):
+    code: str
+    path: str
+    detail: str
+
+
+class ContractVersion(Answer):
+    name: str
+    version: str
+    digest: str
+    lint: list[Finding]
+
+
+class Contract(ContractVersion):
+    document: dict[str, Any]
+
+
+class PolicyVersion(Answer):
+    kind: str
+    version: str
+    digest: str
+
+
+class PolicyInForce(Answer):
+    version: str
+    digest: str
+    document: dict[str, Any]
+
+
+class System(Answer):
+    name: str
+    pattern: str
+    settings: dict[str, Any]
+
+
+# Sessions and calls
+
+
+class DisclosedTool(Answer):
+    name: str
+    version: str
+    description: str
+    arguments_schema: dict[str, Any]
+
+
+class SessionContract(Answer):
+    sub_tools_disclosed: list[str]
+    registry_version: str
+    registry_fingerprint: str
+    tools: list[DisclosedTool]
+
+
+class Pin(Answer):
+    hash: str
+    expires_at: datetime
+
+
+class Session(Answer):
+    session_id: str
+    agent_id: str
+    workflow_run_id: str
+    contract: SessionContract
+    pin: Pin
+
+
+class SessionState(Session):
+    calls_accepted: int
+    calls_refused: int
+    acceptance_rate: float | None
+    closed: bool
+
+
+class AskCheck(Answer):
+    match: bool
+    reason: str | None
+
+
+class Error(Answer):
+    code: str
+    message: str
+
+
+class ToolResult(Answer):
+    tool: str
+    status: Literal["pending", "failed"]
+    evidence: None
+    error: Error | None
+    timestamp: datetime
+    side_effects: list[Any]
+
+
+class ApprovalNeed(Answer):
+    required: bool
+    approval_id: str | None
+    expires_at: datetime | None
+
+
+class UserStatus(Answer):
+    code: str
+    text: str
+
+
+class CallResult(Answer):
+    call_id: str
+    accepted: bool
+    action_id: str | None
+    state: str | None
+    result: ToolResult
+    hint: str | None
+    suggestion: str | None
+    errors: list[dict[str, Any]]
+    approval: ApprovalNeed | None
+    user_status: UserStatus
+
+
+class CallResults(Answer):
+    results: list[CallResult]
+    nudge: str
+
+
+class Closed(Answer):
+    session_id: str
+    closed: bool
+
+
+# Actions
+
+
+class ActionRow(Answer):
+    action_id: str
+    state: str
+    tool: str
+    tool_version: str
+    agent: str
+    session_id: str
+    workflow_run_id: str
+    side_effect_class: str
+    target: str
+    discrepancy: str | None
+    contradicted: bool
+    proposed_at: datetime
+    changed_at: datetime
+
+
+class Actor(Answer):
+    kind: str
+    id: str
+
+
+class LogPlace(Answer):
+    index: int | None
+    sealed: bool
+
+
+class Axes(Answer):
+    decision: str
+    execution: str
+    effect: str
+
+
+class Evidence(Answer):
+    pointer: str
+    kind: str
+    commitment: str
+    sha256: str | None
+    source: str
+    observed_at: datetime
+    redacted: bool
+
+
+class Action(ActionRow):
+    trust_level: int
+    user_status: UserStatus
+    axes: Axes
+    entry_id: str = Field("", description="From here on: not for agents.")
+    seq: int = 0
+    event: str = ""
+    actor: Actor | None = None
+    at: datetime | None = None
+    entry: dict[str, Any] | None = None
+    prev_hash: str | None = None
+    entry_hash: str = ""
+    log: LogPlace | None = None
+    evidence: list[Evidence] = []
+
+
+class Event(Answer):
+    seq: int
+    state: str
+    event: str
+    at: datetime
+    entry_id: str = Field("", description="From here on: not for agents.")
+    actor: Actor | None = None
+    entry: dict[str, Any] | None = None
+    detail: dict[str, Any] | None = None
+    prev_hash: str | None = None
+    entry_hash: str = ""
+    log: LogPlace | None = None
+
+
+class Report(Answer):
+    code: str
+    text: str
+    completed: bool
+    trust_level: int
+    entry_id: str | None
+
+
+class ActionState(Answer):
+    action_id: str
+    state: str
+
+
+class Transition(Answer):
+    from_: str = Field(alias="from")
+    to: str
+    grounds: list[str]
+
+
+class StateMachine(Answer):
+    states: list[str]
+    transitions: list[Transition]
+
+
+# Executions
+
+
+class Executor(Answer):
+    executor_id: str
+    thumbprint: str
+    tools: list[str]
+
+
+class ReadyOrder(Answer):
+    action_id: str
+    tool: str
+    version: str
+    ready: bool
+    waiting_for: list[str]
+
+
+class Order(Answer):
+    action_id: str
+    tool: str
+    version: str
+    grant: str
+    grant_expires_at: datetime
+
+
+class Orders(Answer):
+    orders: list[Order]
+
+
+class Trace(Answer):
+    trace_id: str
+
+
+class Started(Answer):
+    action_id: str
+    attempt: int
+    payload: dict[str, Any]
+    payload_hash: str
+    idempotency_key: str | None
+    lease_expires_at: datetime
+    trace: Trace
+
+
+class Lease(Answer):
+    lease_expires_at: datetime
+
+
+class Observed(Answer):
+    state: str
+
+
+# People's work
+
+
+class ApprovalPolicy(Answer):
+    version: str
+    rules: str
+    step_up: str
+
+
+class ApprovalRow(Answer):
+    approval_id: str
+    action_id: str
+    state: str
+    payload_hash: str
+    rendering_digest: str
+    policy: ApprovalPolicy
+    requested_at: datetime
+    decide_by: datetime
+    release_by: datetime | None
+
+
+class PayloadField(Answer):
+    path: str
+    label: str
+    kind: str
+    display: str
+    warnings: list[str]
+
+
+class VoteCast(Answer):
+    voter: str
+    verdict: str
+    class_: str = Field(alias="class")
+    at: datetime
+
+
+class Approval(ApprovalRow):
+    covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
+    payload: Any
+    fields: list[PayloadField]
+    votes: list[VoteCast]
+    may_vote: bool
+
+
+class VoteTaken(Answer):
+    vote_id: str
+    verdict: str
+    statement_hash: str
+
+
+class CaseRow(Answer):
+    case_id: str
+    action_id: str
+    state: str
+    reason: str
+    discrepancy: str | None
+    side_effect_class: str
+    claimed_by: str | None
+    proposed_resolution: str | None
+    resolution: str | None
+    opened_at: datetime
+
+
+class Allowed(Answer):
+    resolution: str
+    needs_second: bool
+
+
+class Comment(Answer):
+    author: str
+    text: str
+    at: datetime
+
+
+class Case(CaseRow):
+    allowed: list[Allowed]
+    findings: dict[str, Any] | None
+    comments: list[Comment]
+
+
+class CaseOwner(Answer):
+    case_id: str
+    claimed_by: str | None
+
+
+class CommentTaken(Answer):
+    comment_id: str
+
+
+class CaseState(Answer):
+    case_id: str
+    state: str
+
+
+class Pointer(Answer):
+    pointer: str
+
+
+class FreezePlaced(Answer):
+    freeze_id: str
+    scope: str
+    value: str
+
+
+class Freeze(FreezePlaced):
+    reason: str
+
+
+class Lifted(Answer):
+    freeze_id: str
+    lifted: bool
+
+
+# Operations
+
+
+class Alive(Answer):
+    status: str
+
+
+class Missing(Answer):
+    code: str
+    detail: str
+
+
+class Ready(Answer):
+    ready: bool
+    reasons: list[Missing]
+
+
+class Jwks(Answer):
+    keys: list[dict[str, Any]]

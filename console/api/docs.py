@@ -1,0 +1,94 @@
+"""The browsable page of the API: the OpenAPI document, written out; it needs no script and no other host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import render
+from ninja import NinjaAPI
+from ninja.openapi.docs import DocsBase
+
+
+class Docs(DocsBase):
+    """The page behind `docs_url`."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        document = api.get_openapi_schema()
+        context = {"document": document, "source": self.get_openapi_url(api, kwargs), "groups": _groups(document)}
+        return render(request, "api/docs.html", context)
+
+
+def _groups(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The operations by their tags, each as the page shows it."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            groups.setdefault(operation["tags"][0], []).append(_shown(document, path, method, operation))
+    return [{"name": name, "operations": found} for name, found in groups.items()]
+
+
+def _shown(document: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+    body = operation.get("requestBody", {}).get("content", {})
+    answers = operation["responses"]
+    return {
+        "id": operation["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "summary": operation["summary"],
+        "callers": operation.get("description", "For everybody, without a key."),
+        "parameters": [_parameter(document, each) for each in operation["parameters"]],
+        "body": [(kind, shape(document, each["schema"])) for kind, each in body.items()],
+        "answers": [_answer(document, status, said) for status, said in answers.items() if "$ref" not in said],
+        "problems": [status for status, said in answers.items() if "$ref" in said],
+    }
+
+
+def _parameter(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    said = _found(document, said)
+    return said | {"shape": shape(document, said["schema"])}
+
+
+def _answer(document: dict[str, Any], status: str, said: dict[str, Any]) -> dict[str, Any]:
+    content = said.get("content", {}).get("application/json")
+    return {"status": status, "shape": shape(document, content["schema"]) if content else said["description"]}
+
+
+def shape(document: dict[str, Any], schema: dict[str, Any], margin: str = "") -> str:
+    """A schema as people read it: the JSON that it allows, with types where values stand and `?` where one may lack."""
+    schema = _found(document, schema)
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        return " or ".join(dict.fromkeys(shape(document, each, margin) for each in choices))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(json.dumps(each) for each in schema.get("enum", [schema.get("const")]))
+    if "properties" in schema:
+        return _object(document, schema, margin)
+    if "items" in schema:
+        return f"[{shape(document, schema['items'], margin)}, …]"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f'{{"…": {shape(document, schema["additionalProperties"], margin)}}}'
+    kind = schema.get("type", "anything")
+    return schema.get("format") or (" or ".join(kind) if isinstance(kind, list) else str(kind))
+
+
+def _object(document: dict[str, Any], schema: dict[str, Any], margin: str) -> str:
+    inner, required = f"{margin}  ", schema.get("required", [])
+    lines = [
+        f'{inner}"{name}"{"" if name in required else "?"}: {shape(document, part, inner)}'
+        for name, part in schema["properties"].items()
+    ]
+    return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
+
+
+def _found(document: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """What a reference stands for."""
+    while "$ref" in said:
+        found: Any = document
+        for part in str(said["$ref"]).removeprefix("#/").split("/"):
+            found = found[part]
+        said = found
+    return said

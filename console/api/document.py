@@ -1,0 +1,158 @@
+"""The OpenAPI document, beyond what the views say of themselves: problems, headers, and who may call what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, Final
+
+_TEXT: Final = {"type": "string"}
+_ERROR: Final = {
+    "type": "object",
+    "required": ["path", "code", "detail"],
+    "properties": {"path": _TEXT, "code": _TEXT, "detail": _TEXT},
+    "additionalProperties": False,
+}
+PROBLEM: Final[dict[str, Any]] = {
+    "title": "Problem",
+    "description": "What was refused, and why (RFC 9457). `code` is stable.",
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]*$"},
+        "detail": _TEXT,
+        "hint": _TEXT,
+        "errors": {"type": "array", "items": _ERROR},
+    },
+    "additionalProperties": False,
+}
+PROBLEMS: Final = {
+    "400": "The body does not parse.",
+    "401": "There is no key and no session, or it has ended.",
+    "403": "This key or role may not.",
+    "404": "There is no such thing here.",
+    "409": "The state does not allow it.",
+    "413": "The body is larger than 1 MiB.",
+    "422": "It breaks the schema or a rule.",
+    "429": "The key asks more often than it may.",
+    "500": "A fault of ours; nothing was done.",
+    "503": "The record cannot be reached; nothing was done.",
+}
+_HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "Idempotency-Key": {
+        "description": "Names this write. Sent again with the same body, it gets the first answer back.",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    "X-Tenant": {
+        "description": "The tenant's id, for a person's session who has a place in several; a key has its own.",
+        "schema": {"type": "string", "format": "uuid"},
+    },
+    "traceparent": {"description": "W3C trace context; stored with the action and sent on.", "schema": _TEXT},
+    "DPoP": {
+        "description": "A proof of possession (RFC 9449) by the executor's registered key.",
+        "schema": _TEXT,
+        "required": True,
+    },
+}
+_ALSO: Final = {"console_api_sessions_propose": "traceparent", "console_api_executions_start": "DPoP"}
+_RESULT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["result"],
+    "properties": {
+        "result": {
+            "type": "object",
+            "description": "What the tool answered; anything that is not this is kept and called malformed.",
+            "required": ["tool", "status"],
+            "properties": {
+                "tool": _TEXT,
+                "status": {"enum": ["success", "failed", "partial", "pending", "accepted", "timeout"]},
+                "evidence": {},
+                "error": {
+                    "type": ["object", "null"],
+                    "properties": {"code": _TEXT, "message": _TEXT, "phase": {"enum": ["before_send", None]}},
+                },
+                "timestamp": {"type": "string", "format": "date-time"},
+                "side_effects": {"type": "array"},
+            },
+        },
+        "sub_results": {"type": "array"},
+        "raw": {"description": "The raw output, kept apart; only compliance can open it."},
+    },
+}
+
+
+def body_of(schema: str) -> dict[str, Any]:
+    """The body of a view that reads it from its bytes."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with everything that holds for all operations alike."""
+    components = document["components"]
+    contract, parts = _contract_schema()
+    components["schemas"] |= {"Problem": PROBLEM, "Observation": _RESULT, "ContractDocument": contract, **parts}
+    components["responses"] = {f"Problem{status}": _problem(status, text) for status, text in PROBLEMS.items()}
+    components["parameters"] = {
+        name.replace("-", ""): {"name": name, "in": "header", "required": False} | said
+        for name, said in _HEADERS.items()
+    }
+    for method, operation in _operations(document):
+        _complete(method, operation)
+    return document
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for methods in document["paths"].values():
+        yield from methods.items()
+
+
+def _complete(method: str, operation: dict[str, Any]) -> None:
+    secured = "security" in operation
+    in_path = any(parameter["in"] == "path" for parameter in operation["parameters"])
+    asked = method == "post" or any(parameter["in"] == "query" for parameter in operation["parameters"])
+    statuses = {
+        "400": method == "post",
+        "401": secured,
+        "403": secured,
+        "404": in_path or method == "post",
+        "409": method == "post",
+        "413": method == "post",
+        "422": asked,
+        "429": secured,
+        "500": True,
+        "503": True,
+    }
+    declared = {str(status): said for status, said in operation["responses"].items()}
+    refusals = {
+        status: {"$ref": f"#/components/responses/Problem{status}"}
+        for status, possible in statuses.items()
+        if possible and status not in declared
+    }
+    operation["responses"] = declared | refusals
+    headers = ["Idempotency-Key"] if method == "post" else []
+    headers += ["X-Tenant"] if "people" in operation.get("description", "") else []
+    headers += [_ALSO[operation["operationId"]]] if operation["operationId"] in _ALSO else []
+    operation["parameters"] += [{"$ref": f"#/components/parameters/{name.replace('-', '')}"} for name in headers]
+
+
+def _problem(status: str, text: str) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "description": text,
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if status == "429":
+        told["headers"] = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    return told
+
+
+def _contract_schema() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The contract's own schema, its definitions moved to where the document keeps all of them."""
+    text = files("ledger.rules").joinpath("contract.schema.json").read_text()
+    schema = json.loads(text.replace("#/$defs/", "#/components/schemas/contract_"))
+    del schema["$schema"]
+    return schema, {f"contract_{name}": part for name, part in schema.pop("$defs").items()}
