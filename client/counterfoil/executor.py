@@ -260,7 +260,8 @@ class Executor:
         path = f"/actions/{work.action_id}/executions/{work.attempt}/heartbeat"
         while (left_s := work.lease.left_s()) > 0.0 and not done.wait(max(0.2, left_s / 3)):
             try:
-                answer = self._connection.post(path, {}, trace=work.trace, timeout_s=max(1.0, left_s))
+                body = {"executor_id": self._executor_id}
+                answer = self._connection.post(path, body, trace=work.trace, timeout_s=max(1.0, left_s))
                 if answer and answer.get("lease_expires_at"):
                     work.lease.extend(for_s=self._until(answer["lease_expires_at"]))
             except Unreachable:

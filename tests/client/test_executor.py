@@ -195,6 +195,7 @@ def test_heartbeats_keep_a_lease_alive(console, executor_for):
 
     executor_for(slow).execute(ORDER)
     assert _reported(console)["status"] == "success"
+    assert console.to("/heartbeat")[0].body == {"executor_id": "tester"}
 
 
 def test_a_refused_heartbeat_ends_the_lease(console, executor_for):
