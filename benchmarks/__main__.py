@@ -1,0 +1,34 @@
+"""`python -m benchmarks [names]`: first figures, as ratios within one run. docs/benchmarks.md says what each means."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+
+from benchmarks.apart import apart
+from benchmarks.ratios import Figure, table
+from benchmarks.stand import stand
+
+NAMES = ("append", "propose", "verify", "pages")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"some of {', '.join(NAMES)}; all of them if none")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each side is measured (9)")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.names) - set(NAMES):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    figures: list[Figure] = []
+    with stand() as made:
+        for name in chosen.names or NAMES:
+            print(f"{name} …", flush=True)
+            made.database(name)
+            figures += apart(made, name, f"benchmarks.{name}:measure", chosen.rounds)
+            print(table(figures), flush=True)
+    print(f"\n{os.cpu_count()} processors, {platform.machine()}, Python {platform.python_version()}")
+
+
+if __name__ == "__main__":
+    main()

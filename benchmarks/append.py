@@ -1,0 +1,123 @@
+"""Appending to the record, against Django's own `create()` of a row of the same size and number of indexes.
+
+Ours is the whole of it: a transaction that knows its tenant, the action's row locked, one event that moves the action
+(PENDING and UNKNOWN in turn) with entry, detail, commitments and hash, the present view kept in step, and the commit.
+The peer is one `create()` in autocommit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import cycle
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.utils import timezone
+
+from benchmarks.ratios import Figure, interleaved
+from benchmarks.stand import Stand
+from benchmarks.writers import Write, rate, writers
+
+SECONDS = 1.0
+ACTIONS = 50
+AIM = 0.6
+
+
+def measure(stand: Stand, rounds: int) -> list[Figure]:
+    stand.founded("append")
+    return [_figure(stand, rounds, 1, None), _figure(stand, rounds, 4, AIM)]
+
+
+def _figure(stand: Stand, rounds: int, count: int, aim: float | None) -> Figure:
+    with writers(stand, "append", count, "benchmarks.append:ways") as pipes:
+        ours, peer = interleaved(
+            rounds, partial(rate, pipes, "append", SECONDS), partial(rate, pipes, "create", SECONDS)
+        )
+    name = f"append, {count} {'writer' if count == 1 else 'writers'}"
+    return Figure(name=name, unit="events or rows per s", ours=ours, peer=peer, aim=aim)
+
+
+def ways(number: int) -> dict[str, Write]:
+    """What one writer can do."""
+    from ledger import queries
+    from ledger.tenancy import tenancy
+
+    tenant = queries.tenants()[0].id
+    with tenancy(tenant):
+        actions = [_pending(tenant) for _ in range(ACTIONS)]
+    _move(tenant, actions[0], "UNKNOWN")
+    _move(tenant, actions[0], "PENDING")
+    moves = cycle([(action, state) for state in ("UNKNOWN", "PENDING") for action in actions])
+    sample = _sample(tenant, actions[0])
+    return {"append": lambda: _move(tenant, *next(moves)), "create": lambda: _create(sample)}
+
+
+def _pending(tenant: UUID) -> UUID:
+    from ledger import operations as ledger
+    from ledger.rules.lifecycle import Ground
+
+    at = timezone.now()
+    action = ledger.new_id(at)
+    head = ledger.Head(tenant_id=tenant, id=action, kind="action")
+    path: list[dict[str, Any]] = [
+        {"to": "PROPOSED", "entry": _entry(tenant, action), "view": _view()},
+        {"to": "VALIDATED"},
+        {"to": "EXECUTING", "grounds": frozenset({Ground.RELEASED})},
+        {"to": "PENDING"},
+    ]
+    for step in path:
+        head = ledger.append(head, ledger.Happening(kind="moved", **step), actor=ledger.SYSTEM, at=at)
+    return action
+
+
+def _move(tenant: UUID, action: UUID, state: str) -> None:
+    from ledger import operations as ledger
+    from ledger.tenancy import tenancy
+
+    at = timezone.now()
+    with tenancy(tenant):
+        head = ledger.lock(tenant_id=tenant, subject_id=action, kind="action")
+        happening = ledger.Happening(
+            kind="lease_ended",
+            to=state,
+            changes={"execution": {"status": state}},
+            detail={"attempt": 1, "reason": "No answer came while the lease ran."},
+            view={"settled": False},
+        )
+        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _sample(tenant: UUID, action: UUID) -> dict[str, Any]:
+    """The bytes of one event, for the other side to write as many."""
+    from ledger.models import Entry, Event
+    from ledger.tenancy import tenancy
+
+    with tenancy(tenant):
+        event = Event.objects.filter(tenant_id=tenant, subject_id=action).latest("seq")
+        entry = Entry.objects.get(tenant_id=tenant, subject_id=action, seq=event.seq)
+    own = [entry.entry_salt, entry.detail_salt, entry.detail, event.prev, event.entry_hash]
+    return {
+        "kind": event.kind,
+        "state": event.state,
+        "envelope": bytes(event.envelope),
+        "entry": bytes(entry.entry or b""),
+        "detail": b"".join(bytes(each or b"") for each in own),
+    }
+
+
+def _create(sample: dict[str, Any]) -> None:
+    from benchmarks.bare.models import Row
+
+    Row.objects.create(id=uuid4(), subject_id=uuid4(), seq=1, at=timezone.now(), **sample)
+
+
+def _entry(tenant: UUID, action: UUID) -> dict[str, Any]:
+    from tests.builders import make_entry
+
+    return make_entry(action, tenant_id=str(tenant))
+
+
+def _view() -> dict[str, Any]:
+    from tests.builders import make_view
+
+    return make_view(uuid4())

@@ -1,0 +1,68 @@
+"""A proposal to VALIDATED over HTTP, against a bare endpoint that inserts one row.
+
+One web process as `up` starts it answers both. Both know the caller by the same key, read the body with the same
+parser and pass the same middleware; ours then judges the call and writes the action with two events, its sealed
+payload and the gate record (and the approval with its event, where one is needed).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from benchmarks import registered
+from benchmarks.keepalive import Ask, Wire, rate
+from benchmarks.ratios import Figure, interleaved
+from benchmarks.stand import Stand
+
+SECONDS = 1.0
+CALLERS = 4
+AIM = 0.5
+GOAL = "Refund order EX-7F3A21 in full."
+
+
+def measure(stand: Stand, rounds: int) -> list[Figure]:
+    keys = stand.founded("propose")["keys"]
+    with stand.web("propose") as port:
+        registered.register(Wire(port, Authorization=f"Bearer {keys['oper']}"))
+        wires = [Wire(port, Authorization=f"Bearer {keys['agent']}") for _ in range(CALLERS)]
+        return [
+            _figure("no approval", wires, "refund_small_amount", rounds),
+            _figure("with approval", wires, "issue_refund", rounds),
+        ]
+
+
+def _figure(name: str, wires: list[Wire], tool: str, rounds: int) -> Figure:
+    ours, peer = interleaved(rounds, partial(_propose, wires, tool), partial(_insert, wires, tool))
+    return Figure(name=f"propose, {name}", unit="requests per s", ours=ours, peer=peer, aim=AIM)
+
+
+def _propose(wires: list[Wire], tool: str) -> float:
+    return rate([_proposing(wire, tool) for wire in wires], SECONDS)
+
+
+def _insert(wires: list[Wire], tool: str) -> float:
+    return rate([_inserting(wire, tool) for wire in wires], SECONDS)
+
+
+def _proposing(wire: Wire, tool: str) -> Ask:
+    session = wire.post("/api/v1/sessions", {"agent_id": registered.AGENT, "goal": GOAL, "ttl_seconds": 600})
+    path, pin = f"/api/v1/sessions/{session['session_id']}/calls", session["pin"]["hash"]
+
+    def ask() -> None:
+        result = wire.post(path, {"calls": [_call(tool, pin)]})["results"][0]
+        if result["state"] != "VALIDATED":
+            raise SystemExit(f"benchmarks: a proposal was not validated: {result}")
+
+    return ask
+
+
+def _inserting(wire: Wire, tool: str) -> Ask:
+    return lambda: wire.post("/bare/rows", {"calls": [_call(tool, "0" * 64)]})
+
+
+def _call(tool: str, pin: str) -> dict[str, Any]:
+    number = uuid4().hex
+    arguments = {"order_id": f"EX-{number[:12].upper()}", "amount": 1250, "currency": "EUR", "reason": "damaged"}
+    return {"call_id": number, "tool": tool, "arguments": arguments, "pin_hash": pin}

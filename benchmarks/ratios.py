@@ -1,0 +1,73 @@
+"""Two sides of one figure, measured in turn in one run: the speed of a shared machine drifts, a ratio drifts less."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Measure = Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """`ratio` is ours to the peer's, per round; `aim` is what it should reach, or stay under where `most`."""
+
+    name: str
+    unit: str
+    ours: tuple[float, ...]
+    peer: tuple[float, ...]
+    aim: float | None = None
+    most: bool = False
+
+    @property
+    def ratios(self) -> list[float]:
+        return [one / other for one, other in zip(self.ours, self.peer, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def verdict(self) -> str:
+        if self.aim is None:
+            return ""
+        met = self.ratio <= self.aim if self.most else self.ratio >= self.aim
+        return "met" if met else "MISSED"
+
+
+def interleaved(rounds: int, ours: Measure, peer: Measure) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Both sides in every round, the first of one round the second of the next; one round before counts for nothing."""
+    ours(), peer()
+    pairs = [_round(number, ours, peer) for number in range(rounds)]
+    return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+
+def _round(number: int, ours: Measure, peer: Measure) -> tuple[float, float]:
+    if number % 2:
+        other = peer()
+        return ours(), other
+    return ours(), peer()
+
+
+def table(figures: list[Figure]) -> str:
+    """The figures as a Markdown table."""
+    head = [
+        "| figure | ratio, median (range) | aim | | ours | peer | unit |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *map(_line, figures)])
+
+
+def _line(figure: Figure) -> str:
+    aim = "" if figure.aim is None else f"{'≤' if figure.most else '≥'} {figure.aim:g}"
+    spread = f"{_short(figure.ratio)} ({_short(min(figure.ratios))} to {_short(max(figure.ratios))})"
+    ours, peer = statistics.median(figure.ours), statistics.median(figure.peer)
+    cells = [figure.name, spread, aim, figure.verdict, _short(ours), _short(peer), figure.unit]
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,178 @@
+"""Where everything is measured: embedded servers that write for real, in a folder of their own, and one database each.
+
+Both sides of a figure run on the same servers and in the same processes; `bare` (benchmarks/bare) is added to the
+product's own settings, so that a bare endpoint meets the same middleware and a bare task the same worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from console import processes, programs, servers
+from console.installation import ROOT
+from console.keys import ensure_keys
+
+SETTINGS = "benchmarks.bare.settings"
+TEMPLATE = "prepared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stand:
+    """The servers of one run. Everything in it can be handed to another process."""
+
+    folder: Path
+    postgres: servers.Postgres
+    valkey: servers.Valkey
+
+    @property
+    def secrets(self) -> Path:
+        return self.folder / "secrets"
+
+    def environment(self, database: str) -> dict[str, str]:
+        """What a process needs to know to work on a database of this stand."""
+        return {
+            "DATABASE_URL": self.postgres.url(servers.APP, database),
+            "REDIS_URL": self.valkey.url(),
+            "COUNTERFOIL_SECRETS_DIR": str(self.secrets),
+            "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
+            "COUNTERFOIL_LOG_LEVEL": "WARNING",
+            "DJANGO_SETTINGS_MODULE": SETTINGS,
+            "PYTHONPATH": str(ROOT),
+            "PATH": os.environ.get("PATH", ""),
+        }
+
+    @contextmanager
+    def superuser(self, database: str) -> Iterator[psycopg.Connection]:
+        with psycopg.connect(self.postgres.url(servers.SUPERUSER, database), autocommit=True) as connection:
+            yield connection
+
+    def database(self, name: str) -> None:
+        """A database as a release leaves it, with the tables of the bare side."""
+        with self.superuser("postgres") as connection:
+            made, owner, app = map(sql.Identifier, (name, servers.OWNER, servers.APP))
+            copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}")
+            connection.execute(copied.format(made, sql.Identifier(TEMPLATE), owner))
+            connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, app))
+
+    def founded(self, database: str) -> dict[str, Any]:
+        """A tenant with its people and keys, as `manage.py bootstrap` says them."""
+        said = self.manage(database, "bootstrap", "--tenant", "bench", "--json")
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    def manage(self, database: str, *words: str, **more: str) -> str:
+        answer = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *words],
+            env=self.environment(database) | more,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        )
+        if answer.returncode != 0:
+            raise SystemExit(f"benchmarks: manage.py {words[0]} failed: {answer.stderr[-2000:]}")
+        return answer.stdout
+
+    @contextmanager
+    def running(self, program: processes.Program, **more: str) -> Iterator[processes.Child]:
+        """One of the product's processes, with the bare side added to it."""
+        told = dict(program.environment) | {"DJANGO_SETTINGS_MODULE": SETTINGS} | more
+        child = processes.spawn(replace(program, environment=told))
+        processes.remember(self.folder / f"{program.name}-{child.process.pid}.running", [child])
+        try:
+            yield child
+        finally:
+            processes.stop([child])
+
+    @contextmanager
+    def web(self, database: str) -> Iterator[int]:
+        """The web process; the value is its port."""
+        port = servers.free_port()
+        program = programs.web(port=port, environment=self.environment(database), log=self.folder)
+        with self.running(replace(program, log=self.folder / f"web-{database}.log")) as child:
+            if not processes.wait_until(lambda: _listens(child, port), within_s=60):
+                raise SystemExit(f"benchmarks: web did not start: {processes.tail(child.program.log, 20)}")
+            yield port
+
+
+def _listens(child: processes.Child, port: int) -> bool:
+    import socket
+
+    if not child.running():
+        raise SystemExit(f"benchmarks: web ended: {processes.tail(child.program.log, 20)}")
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def stand() -> Iterator[Stand]:
+    """Start the servers and prepare one database; at the end nothing is left of them."""
+    account = servers.service_account()
+    folder = _new_folder(account)
+    try:
+        made = _stand(folder, account)
+        with _running(made):
+            _prepare(made)
+            yield made
+    finally:
+        for record in folder.glob("*.running"):
+            processes.stop_leftovers(record)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(account: processes.Account | None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="counterfoil-bench-"))
+    if not servers.can_enter(folder.parent, account):
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="bench-", dir=servers.private_folder(servers.SYSTEM_FOLDER, account)))
+    servers.private_folder(folder, account)
+    ensure_keys(folder / "secrets")
+    return folder
+
+
+def _stand(folder: Path, account: processes.Account | None) -> Stand:
+    found = servers.binaries(account)
+    words = servers.passwords(folder / "passwords.json")
+    postgres = servers.Postgres(
+        folder=folder / "postgres", programs=found, account=account, passwords=words, port=servers.free_port()
+    )
+    valkey = servers.Valkey(
+        folder=folder / "valkey", programs=found, account=account, password=words.valkey, port=servers.free_port()
+    )
+    return Stand(folder=folder, postgres=postgres, valkey=valkey)
+
+
+@contextmanager
+def _running(made: Stand) -> Iterator[None]:
+    children: list[processes.Child] = []
+    try:
+        for server in (made.postgres, made.valkey):
+            server.initialise()
+            children.append(processes.spawn(server.program()))
+            processes.remember(made.folder / "servers.running", children)
+            server.wait(children[-1])
+        yield
+    finally:
+        processes.stop(list(reversed(children)))
+
+
+def _prepare(made: Stand) -> None:
+    made.postgres.make_roles()
+    made.postgres.make_database(TEMPLATE)
+    owner = made.postgres.url(servers.OWNER, TEMPLATE)
+    made.manage(TEMPLATE, "prepare_database", DATABASE_OWNER_URL=owner, DJANGO_SETTINGS_MODULE="console.settings")
+    with made.superuser(TEMPLATE) as connection:
+        connection.execute(files("benchmarks.bare").joinpath("tables.sql").read_bytes())

@@ -1,0 +1,62 @@
+"""Writer processes that stand ready: each has its connection and its rows, and writes for a while when told to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+from benchmarks.apart import named, set_up
+from benchmarks.stand import Stand
+
+Write = Callable[[], None]
+
+
+@contextmanager
+def writers(stand: Stand, database: str, count: int, make: str) -> Iterator[list[Connection]]:
+    """`make` names a function of a module (`module:function`) that returns what each writer can do, by name."""
+    context = get_context("spawn")
+    pipes, children = [], []
+    for number in range(count):
+        ours, theirs = context.Pipe()
+        child = context.Process(target=_write, args=(stand, database, number, make, theirs))
+        child.start()
+        # Ours to close: a writer that dies must be heard of.
+        theirs.close()
+        pipes.append(ours)
+        children.append(child)
+    try:
+        for pipe in pipes:
+            pipe.recv()
+        yield pipes
+    finally:
+        for pipe in pipes:
+            pipe.send(None)
+        for child in children:
+            child.join()
+
+
+def rate(pipes: list[Connection], what: str, seconds: float) -> float:
+    """Writes per second of all writers together."""
+    for pipe in pipes:
+        pipe.send((what, seconds))
+    rates: list[float] = [pipe.recv() for pipe in pipes]
+    return sum(rates)
+
+
+def _write(stand: Stand, database: str, number: int, make: str, pipe: Connection) -> None:
+    set_up(stand, database)
+    ways: dict[str, Write] = named(make)(number)
+    pipe.send("ready")
+    while (told := pipe.recv()) is not None:
+        pipe.send(_for_a_while(ways[told[0]], told[1]))
+
+
+def _for_a_while(write: Write, seconds: float) -> float:
+    count, began = 0, time.perf_counter()
+    while (now := time.perf_counter()) - began < seconds:
+        write()
+        count += 1
+    return count / (now - began)
