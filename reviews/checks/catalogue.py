@@ -11,6 +11,7 @@ from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
 from reviews.checks.payments import Payments
+from reviews.checks.procurement import Procurement
 from reviews.checks.queues import Queues
 from reviews.checks.vector import Vector
 
@@ -21,6 +22,7 @@ _CHECKS: dict[str, Check] = {
     "email": Email(),
     "filesystems": Filesystems(),
     "payments": Payments(),
+    "procurement": Procurement(),
     "queues_events": Queues(),
     "security_infrastructure": Access(),
     "vector_search": Vector(),
