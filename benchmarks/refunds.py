@@ -161,13 +161,15 @@ def _observed(tenant: UUID, action_id: UUID) -> None:
     observations.observe(
         tenant_id=tenant,
         action_id=action_id,
-        attempt=1,
-        timeout_s=30,
-        lease_ends_at=at + timedelta(seconds=30),
         contract=contract,
-        document={"result": {"tool": contract.name, "status": "success", "evidence": "refund/1"}},
-        raw=None,
-        source="executor",
+        answer=observations.Answer(
+            attempt=1,
+            timeout_s=30,
+            lease_ends_at=at + timedelta(seconds=30),
+            document={"result": {"tool": contract.name, "status": "success", "evidence": "refund/1"}},
+            raw=None,
+            source="executor",
+        ),
         by=ledger.SYSTEM,
         at=at,
     )

@@ -14,7 +14,7 @@ from ledger.tenancy import tenancy
 
 
 @admin.register(Action)
-class Actions(admin.ModelAdmin[Action]):
+class Actions(admin.ModelAdmin):  # type: ignore[type-arg]
     """The columns, the filters and the search that the Actions page has."""
 
     list_display = ("state", "target", "agent", "tool", "side_effect_class", "discrepancy", "changed_at")
