@@ -21,7 +21,9 @@ def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
 
 
 def membership(user: User, tenant_id: UUID) -> Membership | None:
-    return Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True).first()
+    """The place of a person whose account is open, if they have one in this tenant."""
+    here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)
+    return here.first()
 
 
 def memberships(user: User) -> list[Membership]:

@@ -10,15 +10,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_not_required
 from django.db import close_old_connections
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from console import queries
+from console.api import problems
+from console.api.caller import NotSignedIn
+from console.api.edge import NotFound
 from ledger import queries as record
 from ledger.tenancy import tenancy
 
@@ -28,47 +33,61 @@ KEEPALIVE_S = 10.0
 LOOK_BACK = timedelta(seconds=5)
 
 
+@login_not_required
 async def changes(request: HttpRequest) -> HttpResponseBase:
     """A stream of `changed` events for the tenant named by `?tenant=`, for its members only."""
+    if request.method != "GET":
+        return problems.not_allowed(request, "GET")
     user = await request.auser()
+    if not user.is_authenticated:
+        return problems.refused(request, NotSignedIn())
     tenant_id = await sync_to_async(_place)(user, request.GET.get("tenant", ""))
     if tenant_id is None:
-        return HttpResponse(status=404)
-    response = StreamingHttpResponse(_events(tenant_id), content_type="text/event-stream")
+        return problems.refused(request, NotFound())
+    response = StreamingHttpResponse(events(user, tenant_id), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
 
 
-def _place(user: object, slug: str) -> UUID | None:
+def _place(user: Any, slug: str) -> UUID | None:
     try:
         found = record.tenant(slug)
-        place = queries.membership(user, found.id) if found else None  # type: ignore[arg-type]
+        place = queries.membership(user, found.id) if found else None
         return place.tenant_id if place else None
     finally:
         close_old_connections()
 
 
-async def _events(tenant_id: UUID) -> AsyncIterator[bytes]:
+async def events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
+    """What changes from now on, for as long as the person has a place in the tenant and an account that is open."""
     since = timezone.now()
     seen: dict[UUID, datetime] = {}
-    quiet = 0.0
+    waited = 0.0
     yield b": connected\n\n"
     while True:
         found = await sync_to_async(_changed)(tenant_id, since - LOOK_BACK)
-        fresh = [event for event in found if event[3] not in seen and event[4] >= since - LOOK_BACK]
-        for subject_kind, kind, subject_id, event_id, at in fresh:
+        for subject_kind, kind, subject_id, event_id, at in found:
+            if event_id not in seen:
+                data = json.dumps({"kind": subject_kind, "event": kind, "id": str(subject_id)})
+                yield f"id: {event_id}\nevent: changed\ndata: {data}\n\n".encode()
             seen[event_id] = at
-            data = json.dumps({"kind": subject_kind, "event": kind, "id": str(subject_id)})
-            yield f"id: {event_id}\nevent: changed\ndata: {data}\n\n".encode()
-        if found:
-            since = max(since, found[-1][4])
+        since = max([since, *(at for *_, at in found)])
         seen = {event_id: at for event_id, at in seen.items() if at >= since - LOOK_BACK}
-        quiet = 0.0 if fresh else quiet + EVERY_S
-        if quiet >= KEEPALIVE_S:
-            quiet = 0.0
+        waited += EVERY_S
+        if waited >= KEEPALIVE_S:
+            if not await sync_to_async(_belongs)(user, tenant_id):
+                return
+            waited = 0.0
             yield b": still here\n\n"
         await asyncio.sleep(EVERY_S)
+
+
+def _belongs(user: Any, tenant_id: UUID) -> bool:
+    try:
+        return queries.membership(user, tenant_id) is not None
+    finally:
+        close_old_connections()
 
 
 def _changed(tenant_id: UUID, after: datetime) -> list[tuple[str, str, UUID, UUID, datetime]]:

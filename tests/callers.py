@@ -53,7 +53,7 @@ def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None) -> Api:
 
 
 def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
-    username = name or f"{'-'.join(roles) or 'stranger'}@{tenant.hex[:8]}"
+    username = name or f"{'-'.join(roles) or 'stranger'}@{tenant.hex[-8:]}"
     place = directory.add_member(
         tenant_id=tenant,
         username=username,

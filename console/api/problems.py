@@ -54,6 +54,13 @@ def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     return response
 
 
+def not_allowed(request: HttpRequest, *allowed: str) -> HttpResponse:
+    """The address is right and the method is not."""
+    response = problem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
+    response["Allow"] = ", ".join(allowed)
+    return response
+
+
 def install(api: NinjaAPI) -> None:
     """Answer every exception of `api` with a problem."""
     api.add_exception_handler(Refused, refused)  # type: ignore[arg-type]

@@ -40,11 +40,7 @@ def _answers_with_problems(view: Callable[..., HttpResponseBase]) -> Callable[..
             response = view(request, *args, **kwargs)
         except Http404:
             return problems.problem(404, "NOT_FOUND", "There is nothing at this address.")
-        if response.status_code != 405:
-            return response
-        refused = problems.problem(405, "METHOD_NOT_ALLOWED", f"{request.method} is not for this address.")
-        refused["Allow"] = response.headers["Allow"]
-        return refused
+        return problems.not_allowed(request, response.headers["Allow"]) if response.status_code == 405 else response
 
     answered.login_required = False  # type: ignore[attr-defined]
     answered.csrf_exempt = True  # type: ignore[attr-defined]
