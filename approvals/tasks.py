@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import executions, votes
+from approvals.operations import leases, votes
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -25,7 +25,7 @@ def lapse() -> int:
         try:
             with tenancy(tenant_id):
                 if what == "lease":
-                    executions.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
+                    leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
                 else:
                     votes.expire(tenant_id=tenant_id, approval_id=subject_id, at=at)
         except (DatabaseError, Refused):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from approvals import queries as before
-from approvals.operations import agents, calls, executions, sessions, votes
+from approvals.operations import agents, calls, executions, executors, orders, sessions, votes
 from approvals.rules import binding, possession
 from approvals.rules.registry import Entry
 from console import operations as directory
@@ -126,10 +126,10 @@ class Stage:
     def execute(self, action_id: UUID, status: str = "success") -> None:
         """Claim, start, and report what the tool is made to answer."""
         with tenancy(self.tenant):
-            orders = executions.claim(
+            found = orders.claim(
                 tenant_id=self.tenant, executor_id="runner", tools=None, limit=10, by=self.executor, at=now()
             )
-            token = next(order.grant for order in orders if order.action_id == action_id)
+            token = next(order.grant for order in found if order.action_id == action_id)
             action = record.action(self.tenant, action_id)
             started = executions.start(
                 tenant_id=self.tenant, request=self._start(action_id, token), by=self.executor, at=now()
@@ -138,13 +138,15 @@ class Stage:
             observations.observe(
                 tenant_id=self.tenant,
                 action_id=action_id,
-                attempt=started.attempt,
-                lease_ends_at=started.lease_expires_at,
-                timeout_s=5,
                 contract=before.disclosed_contract(self.tenant, action.contract_digest),
-                document=document,
-                raw=b"raw answer of the tool",
-                source="executor",
+                answer=observations.Answer(
+                    attempt=started.attempt,
+                    lease_ends_at=started.lease_expires_at,
+                    timeout_s=5,
+                    document=document,
+                    raw=b"raw answer of the tool",
+                    source="executor",
+                ),
                 by=self.executor,
                 at=now(),
             )
@@ -220,7 +222,7 @@ def set_up(slug: str) -> Stage:
         contract = contracts.validate(document, compile_predicate=lambda text: None)
         ledger.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
         agents.register(tenant_id=tenant, entry=_agent(tenant, at), by=ledger.SYSTEM, at=at)
-        executions.register_executor(
+        executors.register_executor(
             tenant_id=tenant, executor_id="runner", public_jwk=jwk, tools=["issue_refund"], by=stage.executor, at=at
         )
     return stage

@@ -35,18 +35,7 @@ def register(*, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: da
             raise AgentVersionTaken
         if agent is not None and agent.revoked_at is None and agent.version == entry.version:
             return known
-    version = known or AgentVersion.objects.create(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
-        agent_id=entry.agent_id,
-        version=entry.version,
-        tools=list(entry.tools),
-        output_tags=list(entry.output_tags),
-        model_tier=entry.model_tier,
-        registered_by=entry.registered_by,
-        registered_at=entry.registered_at,
-        fingerprint=registry.fingerprint(entry, key=registry_key()),
-    )
+    version = known or _sealed(tenant_id, entry, at=at)
     if agent is None:
         agent = Agent.objects.create(
             tenant_id=tenant_id, id=ledger.new_id(at), agent_id=entry.agent_id, version=entry.version
@@ -73,6 +62,21 @@ def register(*, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: da
         at=at,
     )
     return version
+
+
+def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVersion:
+    return AgentVersion.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        agent_id=entry.agent_id,
+        version=entry.version,
+        tools=list(entry.tools),
+        output_tags=list(entry.output_tags),
+        model_tier=entry.model_tier,
+        registered_by=entry.registered_by,
+        registered_at=entry.registered_at,
+        fingerprint=registry.fingerprint(entry, key=registry_key()),
+    )
 
 
 def _capabilities(entry: registry.Entry) -> tuple[object, ...]:

@@ -358,21 +358,7 @@ def _first_entry(
             "target_resource": verdict.target_resource,
             "operation_kind": contract.operation_kind,
         },
-        "execution": {"status": "NOT_EXECUTED", "observation_pointer": None, "attempt_count": 0},
-        "verification": {
-            "status": "NOT_STARTED",
-            "source": None,
-            "query_pointer": None,
-            "verified_state_pointer": None,
-        },
-        "reconciliation": {"status": "NOT_STARTED", "discrepancy_class": None, "recovery_decision": None},
-        "timestamps": {
-            "proposed_at": instant(at),
-            "validated_at": None,
-            "executed_at": None,
-            "verified_at": None,
-            "reconciled_at": None,
-        },
+        **_untouched(at),
         "trace": {"trace_id": trace.trace_id, "parent_span_id": trace.parent_span_id, "replay_bundle_id": None},
     }
     if contract.mutating:
@@ -383,6 +369,22 @@ def _first_entry(
             "status": None,
         }
     return entry
+
+
+def _untouched(at: datetime) -> Entry:
+    """The blocks of an entry before anything has happened."""
+    later = dict.fromkeys(("validated_at", "executed_at", "verified_at", "reconciled_at"))
+    return {
+        "execution": {"status": "NOT_EXECUTED", "observation_pointer": None, "attempt_count": 0},
+        "verification": {
+            "status": "NOT_STARTED",
+            "source": None,
+            "query_pointer": None,
+            "verified_state_pointer": None,
+        },
+        "reconciliation": {"status": "NOT_STARTED", "discrepancy_class": None, "recovery_decision": None},
+        "timestamps": {"proposed_at": instant(at), **later},
+    }
 
 
 def _first_view(

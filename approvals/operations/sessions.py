@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals import queries
-from approvals.models import Session
+from approvals.models import Agent, AgentVersion, Session
 from approvals.operations.calls import NoSuchSession, entry_of, registry_key
 from approvals.queries import disclosed_contract
 from approvals.rules import pins, registry
@@ -33,18 +33,7 @@ class Wish:
 
 def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) -> Session:
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
-    agent = queries.agent(tenant_id, wish.agent_id)
-    version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
-    entry = registry.admit(
-        entry_of(version) if version else None,
-        seal=version.fingerprint if version else "",
-        revoked=agent is None or agent.revoked_at is not None,
-        key=registry_key(),
-        at=at,
-        max_age_s=wish.max_registry_age_s,
-    )
-    assert agent is not None
-    assert version is not None
+    agent, version, entry = _admitted(tenant_id, wish, at=at)
     newest = record.newest_contracts(tenant_id, list(entry.tools))
     described = {name: contract_text(row) for name, row in newest.items()}
     disclosure = registry.negotiate(
@@ -69,28 +58,50 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         run_id=wish.run_id or str(session_id),
         iteration_limit=wish.iteration_limit,
     )
+    _open_on_record(session, at=at)
+    return session
+
+
+def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, AgentVersion, registry.Entry]:
+    """The agent as the registry has it, if a handshake may rest on that."""
+    agent = queries.agent(tenant_id, wish.agent_id)
+    version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+    entry = registry.admit(
+        entry_of(version) if version else None,
+        seal=version.fingerprint if version else "",
+        revoked=agent is None or agent.revoked_at is not None,
+        key=registry_key(),
+        at=at,
+        max_age_s=wish.max_registry_age_s,
+    )
+    assert agent is not None
+    assert version is not None
+    return agent, version, entry
+
+
+def _open_on_record(session: Session, *, at: datetime) -> None:
     goal = ledger.seal(
-        tenant_id=tenant_id,
-        subject_id=session_id,
+        tenant_id=session.tenant_id,
+        subject_id=session.id,
         purpose="goal",
-        data=wish.goal.encode(),
+        data=session.goal.encode(),
         media_type="text/plain",
-        source=f"agent {wish.agent_id}",
+        source=f"agent {session.agent_id}",
         at=at,
     )
+    tools = session.contract["sub_tools_disclosed"]
     ledger.append(
-        ledger.Head(tenant_id=tenant_id, id=session_id, kind="session"),
+        ledger.Head(tenant_id=session.tenant_id, id=session.id, kind="session"),
         ledger.Happening(
             kind="session_opened",
             to="OPEN",
-            detail={"agent_id": wish.agent_id, "tools": list(disclosed), "run_id": session.run_id},
+            detail={"agent_id": session.agent_id, "tools": tools, "run_id": session.run_id},
             evidence=(goal,),
-            digests={"fingerprint": version.fingerprint, "pin": pin.hash},
+            digests={"fingerprint": session.fingerprint, "pin": session.pin_hash},
         ),
-        actor=ledger.Actor("agent", agent.id),
+        actor=ledger.Actor("agent", session.actor_id),
         at=at,
     )
-    return session
 
 
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:

@@ -18,13 +18,16 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals import queries as before
-from approvals.operations import executions
-from approvals.operations.executions import Order, Started, StartRequest, UnknownExecutor, Waiting
+from approvals.operations import executions, executors, leases, orders
+from approvals.operations.executions import Started, StartRequest
+from approvals.operations.executors import UnknownExecutor
+from approvals.operations.orders import Order, Waiting
 from approvals.rules import possession
 from console import operations
-from console.api import pages, problems
+from console.api import answers, pages, problems
 from console.api.actions import seen
 from console.api.caller import Caller, admits
+from console.api.document import body_of
 from console.api.edge import after_commit, answer, in_tenancy, once
 from console.api.results import read_result
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
@@ -38,13 +41,13 @@ POLL_S = 0.25
 _WAITERS = BoundedSemaphore(4)
 
 
-@router.post("/executors", summary="Register the key that grants are bound to")
+@router.post("/executors", summary="Register the key that grants are bound to", response={201: answers.Executor})
 @admits("exec", "oper", "operator")
 @in_tenancy
 def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     caller.require("tool", body.tools)
-    row = executions.register_executor(
+    row = executors.register_executor(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
         public_jwk=body.public_jwk,
@@ -55,13 +58,17 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
     return answer({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
 
 
-@router.get("/executions/ready", summary="Orders, each ready or with what it waits for")
+@router.get(
+    "/executions/ready",
+    summary="Orders, each ready or with what it waits for",
+    response=answers.Page[answers.ReadyOrder],
+)
 @admits("exec")
 @in_tenancy
 def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     tools = caller.keep_to("tool", wanted.names()) or []
-    found = executions.orders(
+    found = orders.orders(
         tenant_id=caller.tenant_id,
         tools=tools,
         after=pages.place(wanted.cursor),
@@ -71,7 +78,9 @@ def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     return pages.listed(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
 
 
-@router.post("/executions/claim", summary="Claim ready orders; waits up to wait_s for the first")
+@router.post(
+    "/executions/claim", summary="Claim ready orders; waits up to wait_s for the first", response=answers.Orders
+)
 @admits("exec")
 def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
     with _may_wait() as patient:
@@ -97,7 +106,7 @@ def _may_wait() -> Iterator[bool]:
 
 
 def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
-    orders = executions.claim(
+    claimed = orders.claim(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
         tools=caller.keep_to("tool", body.tools),
@@ -105,10 +114,12 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
         by=caller.actor,
         at=timezone.now(),
     )
-    return answer({"orders": [_order(order) for order in orders]}) if orders or last else None
+    return answer({"orders": [_order(order) for order in claimed]}) if claimed or last else None
 
 
-@router.post("/actions/{action_id}/executions", summary="Redeem a grant and start an attempt")
+@router.post(
+    "/actions/{action_id}/executions", summary="Redeem a grant and start an attempt", response={201: answers.Started}
+)
 @admits("exec")
 def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse | None:
     # The proof comes before the stored answer: a repeat, too, is only for who holds the key.
@@ -145,12 +156,12 @@ def _start(
     return answer(_started(started, action_id), 201)
 
 
-@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease")
+@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease", response=answers.Lease)
 @admits("exec")
 @in_tenancy
 def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    until = executions.heartbeat(
+    until = leases.heartbeat(
         tenant_id=caller.tenant_id,
         action_id=action_id,
         number=attempt,
@@ -164,7 +175,8 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: Heartbe
 @router.post(
     "/actions/{action_id}/executions/{attempt}/observations",
     summary="Report what the tool or the runtime answered; taken after the lease too",
-    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+    openapi_extra=body_of("Observation"),
+    response={202: answers.Observed},
 )
 @admits("exec")
 @in_tenancy
@@ -180,17 +192,19 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     state = observations.observe(
         tenant_id=caller.tenant_id,
         action_id=action_id,
-        attempt=attempt,
-        timeout_s=row.timeout_s,
-        lease_ends_at=row.lease_expires_at,
         contract=before.disclosed_contract(caller.tenant_id, action.contract_digest),
-        document=document,
-        raw=raw,
-        source="executor",
+        answer=observations.Answer(
+            attempt=attempt,
+            timeout_s=row.timeout_s,
+            lease_ends_at=row.lease_expires_at,
+            document=document,
+            raw=raw,
+            source="executor",
+        ),
         by=caller.actor,
         at=at,
     )
-    executions.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
+    leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
     return answer({"state": state}, 202)
 

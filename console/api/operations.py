@@ -14,8 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from approvals.operations.executions import grant_public_key
+from approvals.operations.orders import grant_public_key
 from approvals.rules import grants
+from console.api import answers
 from console.api.edge import answer
 from reviews import queries as after
 
@@ -37,18 +38,23 @@ def jwks_page(request: HttpRequest) -> HttpResponse:
     return jwks(request)
 
 
-@router.get("/healthz", auth=None, summary="The process is alive")
+@router.get("/healthz", auth=None, summary="The process is alive", response=answers.Alive)
 def healthz(request: HttpRequest) -> HttpResponse:
     return answer({"status": "alive"})
 
 
-@router.get("/readyz", auth=None, summary="Whether work can be done, and what is missing")
+@router.get(
+    "/readyz",
+    auth=None,
+    summary="Whether work can be done, and what is missing",
+    response={200: answers.Ready, 503: answers.Ready},
+)
 def readyz(request: HttpRequest) -> HttpResponse:
     reasons = [*_database(), *_broker()]
     return answer({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
-@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with")
+@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)
 def jwks(request: HttpRequest) -> HttpResponse:
     return answer(grants.jwks([grant_public_key()]))
 

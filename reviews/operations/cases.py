@@ -336,22 +336,7 @@ def _carry_out(
         source="person",
         at=at,
     )
-    action = ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
-    for number, move in enumerate(resolutions.moves(held, resolution, at=instant(at))):
-        action = ledger.append(
-            action,
-            ledger.Happening(
-                kind=move.kind,
-                to=str(move.state) if move.state is not None else None,
-                grounds=move.grounds,
-                changes=move.changes,
-                detail=detail,
-                evidence=(kept,) if number == 0 else (),
-                view={"settled": action.state != State.PENDING, **move.view},
-            ),
-            actor=second or by,
-            at=at,
-        )
+    action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, second or by, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
@@ -362,6 +347,32 @@ def _carry_out(
         state="RESOLVED", resolution=str(resolution), resolved_at=at
     )
     return "RESOLVED"
+
+
+def _move(
+    case: Case,
+    moves: tuple[resolutions.Move, ...],
+    detail: dict[str, Any],
+    kept: ledger.Sealed,
+    actor: ledger.Actor,
+    *,
+    at: datetime,
+) -> ledger.Head:
+    action = ledger.lock(tenant_id=case.tenant_id, subject_id=case.action_id, kind="action")
+    for number, move in enumerate(moves):
+        # An action that is looked at again is automation's once more; any other way out of review ends its part.
+        settled = {} if move.state is None else {"settled": move.state is not State.PENDING}
+        happening = ledger.Happening(
+            kind=move.kind,
+            to=str(move.state) if move.state is not None else None,
+            grounds=move.grounds,
+            changes=move.changes,
+            detail=detail,
+            evidence=(kept,) if number == 0 else (),
+            view={**settled, **move.view},
+        )
+        action = ledger.append(action, happening, actor=actor, at=at)
+    return action
 
 
 def _settle_record(tenant_id: UUID, action: ledger.Head, *, at: datetime) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -21,19 +21,20 @@ from reviews.rules import observe as rules
 from reviews.rules import schedule as schedule_rules
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds."""
+
+    attempt: int
+    timeout_s: int
+    lease_ends_at: datetime
+    document: dict[str, Any]
+    raw: bytes | None
+    source: str
+
+
 def observe(
-    *,
-    tenant_id: UUID,
-    action_id: UUID,
-    attempt: int,
-    timeout_s: int,
-    lease_ends_at: datetime,
-    contract: Contract,
-    document: dict[str, Any],
-    raw: bytes | None,
-    source: str,
-    by: ledger.Actor,
-    at: datetime,
+    *, tenant_id: UUID, action_id: UUID, contract: Contract, answer: Answer, by: ledger.Actor, at: datetime
 ) -> str:
     """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
 
@@ -41,50 +42,70 @@ def observe(
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     assert head.entry is not None
-    seen = rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
-    kept = _seal(tenant_id, action_id, orjson.dumps(document), "observation", source, at=at)
-    evidence = [kept]
-    if raw is not None:
-        evidence.append(_seal(tenant_id, action_id, raw, "raw_output", source, at=at))
-    state = State(head.state)
-    step = rules.received(seen, state=state, entry=head.entry, pointer=str(kept.pointer), at=at)
+    seen = _judged(answer.document, contract)
+    evidence = _stored(tenant_id, action_id, answer, at=at)
+    pointer = evidence[0].pointer
+    step = rules.received(seen, state=State(head.state), entry=head.entry, pointer=str(pointer), at=at)
     Observation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
         action_id=action_id,
-        attempt=attempt,
+        attempt=answer.attempt,
         status=str(seen.status),
         claimed_success=seen.claimed_success,
         error_code=(seen.error_code or "")[:64],
-        source=source[:16],
-        late=state is not State.EXECUTING,
-        pointer=kept.pointer,
-        raw_pointer=evidence[1].pointer if raw is not None else None,
+        source=answer.source[:16],
+        late=head.state != State.EXECUTING,
+        pointer=pointer,
+        raw_pointer=evidence[1].pointer if answer.raw is not None else None,
         at=at,
     )
-    horizon_at = schedule_rules.late_effect_horizon(
-        lease_ends_at=lease_ends_at,
-        answered_at=at,
-        claimed_success=seen.claimed_success,
-        timeout_s=timeout_s,
-        settle_s=contract.verification.settle_s if contract.verification else 0,
-    )
-    ledger.append(
-        head,
-        ledger.Happening(
-            kind=step.kind,
-            to=str(step.state) if step.moves else None,
-            grounds=step.grounds,
-            changes=step.entry,
-            detail={"reason": step.reason, "status": str(seen.status), "attempt": attempt, "late": not step.moves},
-            evidence=tuple(evidence),
-            view=_view(step, horizon_at),
-        ),
-        actor=by,
-        at=at,
-    )
+    ledger.append(head, _happening(seen, step, contract, answer, evidence, at=at), actor=by, at=at)
     _follow(head, step, contract, at=at)
     return str(step.state)
+
+
+def _judged(document: dict[str, Any], contract: Contract) -> rules.Observation:
+    return rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+
+
+def _stored(tenant_id: UUID, action_id: UUID, answer: Answer, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    kept = _seal(tenant_id, action_id, orjson.dumps(answer.document), "observation", answer.source, at=at)
+    if answer.raw is None:
+        return (kept,)
+    return kept, _seal(tenant_id, action_id, answer.raw, "raw_output", answer.source, at=at)
+
+
+def _happening(
+    seen: rules.Observation,
+    step: Any,
+    contract: Contract,
+    answer: Answer,
+    evidence: tuple[ledger.Sealed, ...],
+    *,
+    at: datetime,
+) -> ledger.Happening:
+    horizon_at = schedule_rules.late_effect_horizon(
+        lease_ends_at=answer.lease_ends_at,
+        answered_at=at,
+        claimed_success=seen.claimed_success,
+        timeout_s=answer.timeout_s,
+        settle_s=contract.verification.settle_s if contract.verification else 0,
+    )
+    return ledger.Happening(
+        kind=step.kind,
+        to=str(step.state) if step.moves else None,
+        grounds=step.grounds,
+        changes=step.entry,
+        detail={
+            "reason": step.reason,
+            "status": str(seen.status),
+            "attempt": answer.attempt,
+            "late": not step.moves,
+        },
+        evidence=evidence,
+        view=_view(step, horizon_at),
+    )
 
 
 def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
@@ -121,12 +142,7 @@ def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: s
 def telling(tenant_id: UUID, action_id: UUID, contract: Contract) -> rules.Observation | None:
     """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
     documents = [queries.observed(each) for each in queries.observations_of(tenant_id, action_id)]
-    return rules.telling(
-        [
-            rules.observe(each.get("result"), tool=contract.name, sub_results=each.get("sub_results"))
-            for each in documents
-        ]
-    )
+    return rules.telling([_judged(each, contract) for each in documents])
 
 
 def view_of(seen: rules.Observation) -> dict[str, Any]:

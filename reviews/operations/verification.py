@@ -288,6 +288,14 @@ def keep(
         at=at,
         pointer=pointer,
     )
+    _number(plan, reading, verdict, decision, pointer, at=at)
+    return sealed
+
+
+def _number(
+    plan: Plan, reading: Reading | None, verdict: Verdict, decision: Decision, pointer: UUID, *, at: datetime
+) -> None:
+    """The run in codes, for lists; what it says is behind the pointer."""
     number = len(queries.runs_of(plan.tenant_id, plan.action_id)) + 1
     Run.objects.create(
         tenant_id=plan.tenant_id,
@@ -304,7 +312,6 @@ def keep(
         pointer=pointer,
         at=at,
     )
-    return sealed
 
 
 def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from approvals import queries
 from approvals.models import Approval
-from approvals.operations.executions import grant_key
+from approvals.operations.orders import grant_key
 from approvals.rules import grants
 from approvals.tasks import lapse
 from console.operations import UnknownScope

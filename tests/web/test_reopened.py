@@ -1,0 +1,23 @@
+"""A case that a person sends back to verification is verified again, from the system itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reviews.operations import schedules
+from tests.workshop import Clock, Workshop
+
+
+@pytest.mark.req("R-SM-18")
+def test_what_is_sent_back_is_read_again_and_settles(shop: Workshop, clock: Clock, tmp_path: Path):
+    case = shop.held(clock)
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    body = {"resolution": "VERIFY_AGAIN", "reason": "It is gone now.", "evidence": ["the folder, 12:04"]}
+    answer = shop.operator.post(f"/reviews/{case['case_id']}/resolve", body)
+    assert answer.json()["state"] == "RESOLVED", answer.content
+    assert shop.state(case["action_id"]) == "PENDING"
+    assert [str(action_id) for _, action_id, _ in schedules.claim_due(at=clock.now(), limit=5)] == [case["action_id"]]
+    assert shop.read_back(case["action_id"], clock) == "RECONCILED_SUCCESS"
+    assert shop.report(case["action_id"])["completed"] is True
