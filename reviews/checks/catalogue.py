@@ -7,6 +7,7 @@ from reviews.checks.access import Access
 from reviews.checks.browser import Browser
 from reviews.checks.calendar import Calendar
 from reviews.checks.databases import Databases
+from reviews.checks.deployments import Deployments
 from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
@@ -19,6 +20,7 @@ _CHECKS: dict[str, Check] = {
     "browser_automation": Browser(),
     "calendar": Calendar(),
     "databases": Databases(),
+    "deployments": Deployments(),
     "email": Email(),
     "filesystems": Filesystems(),
     "payments": Payments(),

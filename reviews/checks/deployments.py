@@ -1,0 +1,439 @@
+"""Deployments: what runs, asked of the process manager, the instances and the registry (R-CP-07).
+
+    effects.<name>   program, artifact (expressions: a group or process of supervisord, and the digest that
+                     should run), and optionally regions [expression], replicas, repository, tag, approval
+                     (expressions), max_error_permille, tenant_field, target_field
+
+A system has `regions`: {name: {"orchestrator": address, "instances": {program: [address, or {"url",
+"monitor"}]}}}, and may have `registry` (an OCI registry), `release` (default
+/release.json: a JSON document with artifact, environment, approval_id), `health` (default /healthz),
+`metrics` (a path of the monitor, in Prometheus' text form) and `requests_metric` (a counter with a `code`).
+
+1. The process manager says what is up and since when; only an instance itself says which artifact it is.
+   One that does not answer is not ready, and its artifact is not known: that is no "absent".
+2. Another artifact counts as a deployment if it is not the one from before, or if it was started after
+   the execution began. If it is the one from before, started again, somebody rolled back.
+3. The registry is asked by digest, and the digest is computed again over what it answers. Where there is
+   a registry, the approval must stand in the manifest (annotation `org.counterfoil.approval`), which
+   cannot be changed under the same digest.
+4. While a process starts or stops, the effect is `pending`, and a mixture is not yet a partial rollout.
+5. Errors are counted since each instance started; supervisord knows no restart counts, so a crash loop is
+   a process that it is starting again (BACKOFF), gave up on (FATAL), or that ended with an error.
+
+The credential is supervisord's, which knows no rights: only reading methods are called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import xmlrpc.client
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from xml.parsers.expat import ExpatError
+
+from reviews.checks import fetching, lookups
+from reviews.checks.fetching import Answer, Site
+from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+
+MAX_INSTANCES = 100
+APPROVAL = "org.counterfoil.approval"
+MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, "
+    "application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+_EFFECT = frozenset(
+    {"program", "artifact", "regions", "replicas", "repository", "tag", "approval", "max_error_permille"}
+    | {"tenant_field", "target_field"}
+)
+_TEXTS = ("program", "artifact", "replicas", "repository", "tag", "approval")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REPOSITORY = re.compile(r"[a-z0-9][a-z0-9._/-]*")
+_SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>[0-9.eE+]+)(?:\s+\d+)?")
+_CODE = re.compile(r'(?:^|,)\s*code="(?P<code>[^"]*)"')
+_MOVING = frozenset({"STARTING", "STOPPING"})
+_CRASHED = frozenset({"BACKOFF", "FATAL"})
+_SHUTTING_DOWN = 6
+_TEXT, _NUMBER, _TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("program", "artifact_sha", "environment", "rollout_stage", "approval_id"), _TEXT),
+    **dict.fromkeys(("replicas", "ready", "healthy", "requests", "errors", "error_permille"), _NUMBER),
+    **dict.fromkeys(("rolled_back", "registered"), _TRUTH),
+    "regions": {"type": "array", "items": _TEXT},
+}
+
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class Instance:
+    """One instance of the program, as it says of itself."""
+
+    region: str
+    healthy: bool
+    release: Mapping[str, Any] | None
+    counted: tuple[int, int] | None = None  # requests, errors
+
+    @property
+    def artifact(self) -> str | None:
+        return None if self.release is None or "artifact" not in self.release else str(self.release["artifact"])
+
+
+@dataclass
+class Rollout:
+    """Everything that was found of one effect."""
+
+    wanted: Mapping[str, Any]
+    regions: list[str]
+    processes: list[Mapping[str, Any]] = field(default_factory=list)
+    instances: list[Instance] = field(default_factory=list)
+    manifest: Mapping[str, Any] | None = None
+    indicators: set[str] = field(default_factory=set)
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def moving(self) -> bool:
+        return any(one["statename"] in _MOVING for one in self.processes)
+
+    @property
+    def ready(self) -> int:
+        return sum(one["statename"] == "RUNNING" for one in self.processes)
+
+    @property
+    def with_artifact(self) -> list[Instance]:
+        return [one for one in self.instances if one.artifact == self.wanted["artifact"]]
+
+    @property
+    def stage(self) -> str:
+        """How far the wanted artifact has come."""
+        if not self.with_artifact:
+            return "none"
+        return "complete" if len(self.with_artifact) == len(self.instances) else "partial"
+
+
+class Deployments:
+    """The check of pattern `deployments`."""
+
+    pattern = "deployments"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """A rollout's properties, the same for every effect."""
+        return lookups.schema(_FIELDS, dict.fromkeys(lookup.get("effects", {}), _FIELDS))
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """What runs now, in every region that was asked for."""
+        parts = lookups.effects(verification)
+        until = fetching.until(timeout_s)
+        looked = {name: _looked(system, part, bindings, until) for name, part in parts.items()}
+        effects = tuple(_effect(name, parts[name], rollout, bindings) for name, rollout in looked.items())
+        answers = [answer for rollout in looked.values() for answer in rollout.answers]
+        return Reading(
+            source=system.name,
+            consistency=fetching.trusted_as(system, *answers),
+            freshness=_freshness(looked.values()),
+            observed_at=at,
+            pointer="; ".join(
+                f"{part['program']} in {', '.join(looked[name].regions)}" for name, part in parts.items()
+            ),
+            effects=effects,
+            indicators=tuple(sorted({key for rollout in looked.values() for key in rollout.indicators})),
+            raw={name: _raw(rollout) for name, rollout in looked.items()},
+        )
+
+
+# At registration
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    for name in _TEXTS:
+        if name in part or name in {"program", "artifact"}:
+            yield from lookups.text_faults(f"{where}/{name}", part.get(name))
+    regions = part.get("regions", [])
+    if not isinstance(regions, list):
+        yield f"{where}/regions must be a list of expressions."
+    for number, text in enumerate(regions if isinstance(regions, list) else ()):
+        yield from lookups.text_faults(f"{where}/regions/{number}", text)
+    budget = part.get("max_error_permille", 0)
+    if not isinstance(budget, int) or isinstance(budget, bool) or not 0 <= budget <= 1000:
+        yield f"{where}/max_error_permille must be a whole number from 0 to 1000."
+    if "tag" in part and "repository" not in part:
+        yield f"{where}/tag belongs to a repository: name it."
+    yield from lookups.scope_faults(where, part, _FIELDS)
+
+
+# One reading
+
+
+def _looked(system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, until: float) -> Rollout:
+    known = system.settings.get("regions")
+    if not isinstance(known, dict) or not known:
+        raise CheckFailed("The system has no regions.", retryable=False)
+    wanted = {name: str(lookups.filled(part[name], bindings)) for name in _TEXTS if name in part}
+    regions = [str(lookups.filled(text, bindings)) for text in part.get("regions", ())] or list(known)
+    rollout = Rollout(wanted, regions)
+    for region in regions:
+        if region not in known:
+            raise CheckFailed(f"The system has no region {region}.", retryable=False)
+        rollout.processes += _processes(system, known[region], wanted["program"], until, rollout)
+        given = known[region].get("instances", {}).get(wanted["program"], [])
+        rollout.instances += [_instance(system, region, one, until, rollout) for one in given[:MAX_INSTANCES]]
+    if "repository" in part:
+        _registry(system, rollout, until)
+    rollout.indicators |= set(_indicators(part, rollout, bindings))
+    return rollout
+
+
+def _processes(
+    system: SystemAccess, region: Mapping[str, Any], program: str, until: float, rollout: Rollout
+) -> list[Mapping[str, Any]]:
+    """The processes of a program, as its manager knows them."""
+    question = xmlrpc.client.dumps((), "supervisor.getAllProcessInfo").encode()
+    with fetching.site(system, region.get("orchestrator"), until=until) as site:
+        answer = site.ask("POST", "/RPC2", content=question, headers={"Content-Type": "text/xml"})
+    rollout.answers.append(answer)
+    if answer.status != 200:
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+    try:
+        (found,), _ = xmlrpc.client.loads(answer.content, use_builtin_types=True)
+    except xmlrpc.client.Fault as fault:
+        raise CheckFailed(f"supervisord: {fault.faultString}", retryable=fault.faultCode == _SHUTTING_DOWN) from None
+    except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
+        raise CheckFailed("supervisord did not answer in XML-RPC.", retryable=True) from None
+    if not isinstance(found, list):
+        raise CheckFailed("supervisord did not answer with its processes.", retryable=True)
+    return [one for one in found if program in {one["group"], one["name"], f"{one['group']}:{one['name']}"}]
+
+
+def _instance(system: SystemAccess, region: str, given: Any, until: float, rollout: Rollout) -> Instance:
+    address = given["url"] if isinstance(given, dict) else given
+    monitor = given.get("monitor", address) if isinstance(given, dict) else address
+    health = _asked(system, monitor, system.settings.get("health", "/healthz"), until)
+    release = _asked(system, address, system.settings.get("release", "/release.json"), until)
+    counted = None
+    if "metrics" in system.settings:
+        counted = _counted(system, _asked(system, monitor, system.settings["metrics"], until))
+    rollout.answers += [one for one in (health, release) if one is not None]
+    return Instance(region, health is not None and health.status in {200, 204}, _release(release), counted)
+
+
+def _asked(system: SystemAccess, address: Any, path: str, until: float) -> Answer | None:
+    """The answer of an instance; None when it gives none, which is a finding and no outage."""
+    # An instance is what is being judged: it gets no credential.
+    with Site(address, until=until, ca_file=system.settings.get("ca_file")) as site:
+        try:
+            return site.get(path)
+        except CheckFailed:
+            return None
+
+
+def _release(answer: Answer | None) -> Mapping[str, Any] | None:
+    if answer is None or answer.status != 200:
+        return None
+    try:
+        found = answer.json()
+    except CheckFailed:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _counted(system: SystemAccess, answer: Answer | None) -> tuple[int, int] | None:
+    """Requests and those that failed, since the instance started."""
+    if answer is None or answer.status != 200:
+        return None
+    requests = errors = 0
+    for line in answer.text.splitlines():
+        sample = _SAMPLE.fullmatch(line.strip())
+        if sample is None or sample["name"] != system.settings.get("requests_metric"):
+            continue
+        count = int(float(sample["value"]))
+        code = _CODE.search(sample["labels"] or "")
+        requests += count
+        errors += count if code is not None and code["code"].startswith("5") else 0
+    return requests, errors
+
+
+def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
+    """The artifact's manifest by its digest, and what the tag points to (rule 3)."""
+    repository, artifact = rollout.wanted["repository"], rollout.wanted["artifact"]
+    if not _REPOSITORY.fullmatch(repository) or not _DIGEST.fullmatch(artifact):
+        raise CheckFailed(f"{repository}@{artifact} is no artifact of a registry.", retryable=False)
+    auth = system.credential.get("registry") or {}
+    name = (str(auth["user"]), str(auth.get("password", ""))) if "user" in auth else None
+    with Site(system.settings.get("registry"), until=until, auth=name, ca_file=system.settings.get("ca_file")) as site:
+        answer = site.get(f"/v2/{repository}/manifests/{artifact}", Accept=MANIFESTS)
+        rollout.answers.append(answer)
+        if answer.status == 200:
+            rollout.manifest = _manifest(answer, artifact)
+        elif answer.status == 404:
+            rollout.indicators.add("wrong_sha")
+        else:
+            raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+        if "tag" in rollout.wanted and _tagged(site, repository, rollout.wanted["tag"]) != artifact:
+            rollout.indicators.add("wrong_sha")
+
+
+def _manifest(answer: Answer, artifact: str) -> Mapping[str, Any]:
+    if f"sha256:{hashlib.sha256(answer.content).hexdigest()}" != artifact:
+        raise CheckFailed("The registry's manifest is not the one of its digest.", retryable=True)
+    found = answer.json()
+    return found if isinstance(found, dict) else {}
+
+
+def _tagged(site: Site, repository: str, tag: str) -> str | None:
+    answer = site.get(f"/v2/{repository}/manifests/{fetching.segment(tag)}", Accept=MANIFESTS)
+    return f"sha256:{hashlib.sha256(answer.content).hexdigest()}" if answer.status == 200 else None
+
+
+# What it means
+
+
+def _indicators(part: Mapping[str, Any], rollout: Rollout, bindings: Bindings) -> Iterator[str]:
+    if any(one["statename"] in _CRASHED or _ended_badly(one) for one in rollout.processes):
+        yield "crash_loop"
+    if rollout.processes and not rollout.moving and not _is_ready(rollout):
+        yield "failed_readiness"
+    if rollout.stage == "partial" and not rollout.moving:
+        yield "partial_region_rollout"
+    requests, errors = _errors(rollout)
+    if "max_error_permille" in part and errors * 1000 > part["max_error_permille"] * requests:
+        yield "error_budget_burn"
+
+
+def _ended_badly(process: Mapping[str, Any]) -> bool:
+    return bool(process["statename"] == "EXITED" and process["exitstatus"] != 0)
+
+
+def _is_ready(rollout: Rollout) -> bool:
+    needed = int(rollout.wanted.get("replicas", len(rollout.processes)))
+    healthy = sum(one.healthy for one in rollout.instances)
+    return rollout.ready >= needed and healthy == len(rollout.instances)
+
+
+def _errors(rollout: Rollout) -> tuple[int, int]:
+    counted = [one.counted for one in rollout.instances if one.counted is not None]
+    return sum(one[0] for one in counted), sum(one[1] for one in counted)
+
+
+def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bindings) -> Effect:
+    before = bindings.get("pre", {}).get("effects", {}).get(name, {})
+    present = _is_there(rollout, before, bindings)
+    fields = _fields(part, rollout)
+    fields["rolled_back"] = "rollback_triggered" in rollout.indicators
+    if present and "approval" in rollout.wanted and fields.get("approval_id") != rollout.wanted["approval"]:
+        rollout.indicators.add("missing_deployment_approval")
+    return Effect(
+        name=name,
+        present=present,
+        count=int(bool(present)),
+        fields=fields,
+        pending=bool(present) and rollout.moving,
+        scope=lookups.scope_of(part, [fields] if present else ()),
+    )
+
+
+def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -> bool | None:
+    """Whether something was deployed: the wanted artifact, or another one in its place (rule 2)."""
+    if rollout.with_artifact:
+        return True
+    running = {one.artifact for one in rollout.instances}
+    if not rollout.processes:
+        return False
+    if None in running or not running:
+        return None
+    was = before.get("artifact_sha")
+    restarted = _restarted(rollout, bindings)
+    if was is not None and running == {was}:
+        if not restarted:
+            return False
+        rollout.indicators.add("rollback_triggered")
+    elif was is None and restarted is False:
+        return False
+    rollout.indicators.add("wrong_sha")
+    return True
+
+
+def _restarted(rollout: Rollout, bindings: Bindings) -> bool | None:
+    """Whether a process was started since the execution began; None when that time is not known."""
+    try:
+        began = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
+    except ValueError:
+        return None
+    if began.tzinfo is None:
+        return None
+    return any(one["start"] >= int(began.timestamp()) for one in rollout.processes)
+
+
+def _fields(part: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
+    requests, errors = _errors(rollout)
+    fields = {
+        "program": rollout.wanted["program"],
+        "rollout_stage": rollout.stage,
+        "regions": sorted({one.region for one in rollout.with_artifact}),
+        "replicas": len(rollout.processes),
+        "ready": rollout.ready,
+        "healthy": sum(one.healthy for one in rollout.instances),
+        "artifact_sha": _same(one.artifact for one in rollout.instances),
+        "environment": _same(
+            None if one.release is None else one.release.get("environment") for one in rollout.instances
+        ),
+        "approval_id": _approval(part, rollout),
+    }
+    if requests:
+        fields |= {"requests": requests, "errors": errors, "error_permille": errors * 1000 // requests}
+    if "repository" in part:
+        fields["registered"] = rollout.manifest is not None
+    # What is not known, or not the same everywhere, has no key: a predicate over it is undecidable.
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _same(values: Iterable[Any]) -> str | None:
+    found = set(map(json.dumps, values))
+    only = json.loads(found.pop()) if len(found) == 1 else None
+    return None if only is None else str(only)
+
+
+def _approval(part: Mapping[str, Any], rollout: Rollout) -> str | None:
+    if "repository" in part:
+        noted = (rollout.manifest or {}).get("annotations") or {}
+        said = noted.get(APPROVAL)
+        return None if said is None else str(said)
+    return _same(None if one.release is None else one.release.get("approval_id") for one in rollout.with_artifact)
+
+
+def _freshness(rollouts: Iterable[Rollout]) -> str:
+    processes = [one for rollout in rollouts for one in rollout.processes]
+    now, started = (max((one[key] for one in processes), default="none") for key in ("now", "start"))
+    return f"manager's time {now}, last start {started}"
+
+
+def _raw(rollout: Rollout) -> dict[str, Any]:
+    keys = ("name", "group", "statename", "start", "exitstatus", "spawnerr")
+    return {
+        "processes": [{key: one.get(key) for key in keys} for one in rollout.processes],
+        "instances": [
+            {"region": one.region, "healthy": one.healthy, "artifact": one.artifact} for one in rollout.instances
+        ],
+    }
