@@ -1,0 +1,360 @@
+"""Tickets: read a record with its last change over Roundup's REST interface (R-CP-06).
+
+    effects.<name>   id (expression) or match {text property: expression}, and optionally
+                     kind (the class, "issue"), set {property: expression} (what the action should have changed),
+                     assignee, comment (expressions), fields [property], expect "absent",
+                     assignee_field, locked_field, tenant_field, target_field
+
+The system's settings: url (the tracker's), kinds (the classes that may be read); the credential: user and
+password of an account that may only view.
+
+1. An update is there if every property of `set` has its value. If some have and some have not it was applied in
+   part (`missing_field_update`); if none has it is absent, and if the record moved on since the reading before
+   execution (its ETag differs) somebody else was faster: `stale_state`.
+2. A created record is found by what the tool writes into it (`match`), also twice. A search finds parts of
+   words, so what it finds is compared again; a list is walked to its end, or it proves nothing.
+3. The interface shows of a record's history the last entry: who, and when. A record that has the wanted values
+   but no entry since the execution is `missing_change_history_entry`.
+4. A retired record answers by its id and is in no list: it counts as gone.
+5. Linked things (status, assignee) are shown by name. Freshness is the ETag and the time of the last entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reviews.checks import fetching, lookups
+from reviews.checks.fetching import Answer, Site
+from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+
+PAGE = 50
+MAX_PAGES = 20
+MAX_COMMENTS = 20
+SLACK = timedelta(seconds=60)
+"""How far the clocks of the tracker and of the console may be apart."""
+
+_COLUMNS = ("assignee_field", "locked_field", "tenant_field", "target_field")
+_EFFECT = frozenset({"id", "match", "kind", "set", "assignee", "comment", "fields", "expect", *_COLUMNS})
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_STRINGS = ("object_id", "etag", "actor", "creator", "created_at", "changed_at", "assignee", "comment")
+
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass
+class Found:
+    """The records of one effect, each with its properties by name."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    whole: bool = True
+    comments: list[str] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+
+class Tickets:
+    """The check of pattern `crm_ticketing`."""
+
+    pattern = "crm_ticketing"
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The declared properties, and what the tracker says about every record."""
+        parts = {name: _properties(part) for name, part in lookup.get("effects", {}).items()}
+        return lookups.schema(next(iter(parts.values()), {}), parts)
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the lookup."""
+        lookup = verification.get("lookup", {})
+        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
+        for name, part in lookups.effects(verification).items():
+            faults += _part_faults(f"lookup/effects/{name}", part)
+        return faults
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Bindings,
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """The records as the tracker has them now."""
+        parts = {name: _filled(part, bindings) for name, part in lookups.effects(verification).items()}
+        _check_kinds(system, parts)
+        address = system.credential.get("url") or system.settings.get("url")
+        headers = {"X-Requested-With": "readback", "Accept": "application/json"}
+        with fetching.site(system, address, until=fetching.until(timeout_s), headers=headers) as site:
+            found = {name: _looked(site, part) for name, part in parts.items()}
+        effects = tuple(_effect(name, parts[name], one) for name, one in found.items())
+        executed_at = _executed_at(bindings)
+        indicators = {
+            key
+            for effect in effects
+            for key in _indicators(parts[effect.name], found[effect.name], effect, bindings, executed_at)
+        }
+        return Reading(
+            source=system.name,
+            consistency=fetching.trusted_as(system, *(answer for one in found.values() for answer in one.answers)),
+            freshness="; ".join(_mark(one) for one in found.values())[:200],
+            observed_at=at,
+            pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
+            effects=effects,
+            indicators=tuple(sorted(indicators)),
+            raw={name: {"records": one.records, "comments": len(one.comments)} for name, one in found.items()},
+        )
+
+
+# At registration
+
+
+def _properties(part: Mapping[str, Any]) -> dict[str, Any]:
+    declared: dict[str, Any] = {name: {} for name in [*part.get("fields", ()), *part.get("set", ())]}
+    return {**declared, **{name: {"type": "string"} for name in _STRINGS}, "comments": {"type": "integer"}}
+
+
+def _part_faults(where: str, part: Any) -> Iterator[str]:
+    yield from lookups.unknown_faults(where, part, _EFFECT)
+    if not isinstance(part, dict):
+        return
+    if ("id" in part) == ("match" in part):
+        yield f"{where} must have either id or match."
+    for name in ("match", "set"):
+        if name in part:
+            yield from lookups.map_faults(f"{where}/{name}", part[name])
+            yield from _name_faults(f"{where}/{name}", part[name])
+    for name in ("id", "assignee", "comment"):
+        if name in part:
+            yield from lookups.text_faults(f"{where}/{name}", part[name])
+    yield from lookups.field_faults(f"{where}/fields", part.get("fields", []))
+    yield from _name_faults(f"{where}/fields", part.get("fields", []))
+    yield from _name_faults(where, [part.get("kind", "issue"), *(part[name] for name in _COLUMNS if name in part)])
+    if part.get("expect", "present") not in {"present", "absent"}:
+        yield f"{where}/expect is either present or absent."
+
+
+def _name_faults(where: str, names: Any) -> Iterator[str]:
+    for name in names if isinstance(names, list | dict) else []:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"{where}: {name!r} is not a property's name."
+
+
+# One reading
+
+
+def _filled(part: Mapping[str, Any], bindings: Bindings) -> dict[str, Any]:
+    """The part with its expressions replaced by their values."""
+    found = {"kind": "issue", "assignee_field": "assignedto", **part}
+    for name in ("id", "assignee", "comment"):
+        if name in part:
+            found[name] = str(lookups.filled(part[name], bindings))
+    for name in ("match", "set"):
+        found[name] = {one: str(lookups.filled(text, bindings)) for one, text in part.get(name, {}).items()}
+    if "" in found["match"].values() or not found.get("id", "1").isdecimal():
+        raise CheckFailed("The lookup's value names no record.", retryable=False)
+    return found
+
+
+def _check_kinds(system: SystemAccess, parts: Mapping[str, Mapping[str, Any]]) -> None:
+    allowed = system.settings.get("kinds")
+    for part in parts.values():
+        if allowed is not None and part["kind"] not in allowed:
+            raise CheckFailed(f"{part['kind']} is not among the kinds that may be read.", retryable=False)
+
+
+def _looked(site: Site, part: Mapping[str, Any]) -> Found:
+    found = Found()
+    numbers = _listed(site, part, found)
+    for number in numbers:
+        record = _record(site, part, number, found)
+        if record is not None and all(_text(record.get(name)) == value for name, value in part["match"].items()):
+            found.records.append(record)
+    if "comment" in part and found.records:
+        found.comments = _comments(site, found)
+    return found
+
+
+def _listed(site: Site, part: Mapping[str, Any], found: Found) -> list[str]:
+    """The numbers of the records that may be meant, retired ones left out."""
+    asked = {"id": part["id"]} if "id" in part else {f"{name}:": value for name, value in part["match"].items()}
+    numbers: list[str] = []
+    for page in range(1, MAX_PAGES + 1):
+        params = {**asked, "@page_size": str(PAGE), "@page_index": str(page)}
+        said = _data(site, f"/rest/data/{part['kind']}", params, found)
+        if said is None:
+            raise CheckFailed(f"The tracker has no kind `{part['kind']}`.", retryable=False)
+        listed = [str(one.get("id")) for one in said.get("collection", ())]
+        numbers += [one for one in listed if one == part.get("id", one)]
+        if len(listed) < PAGE:
+            return numbers
+    found.whole = False
+    return numbers
+
+
+def _record(site: Site, part: Mapping[str, Any], number: str, found: Found) -> dict[str, Any] | None:
+    path = f"/rest/data/{part['kind']}/{fetching.segment(number)}"
+    said = _data(site, path, {"@protected": "true", "@verbose": "2"}, found)
+    if said is None:
+        return None
+    given = said.get("attributes", {})
+    properties = {name: _shown(value) for name, value in given.items()}
+    # A comment has no name of its own, and is asked for by its number.
+    numbers = [str(one.get("id")) for one in given.get("messages") or () if isinstance(one, Mapping)]
+    return {**properties, "messages": numbers, "id": number, "etag": str(said.get("@etag", ""))}
+
+
+def _comments(site: Site, found: Found) -> list[str]:
+    """The texts of a record's newest comments."""
+    numbers = [str(one) for one in found.records[0].get("messages") or ()]
+    texts = []
+    for number in numbers[-MAX_COMMENTS:]:
+        said = _data(site, f"/rest/data/msg/{fetching.segment(number)}", {"@verbose": "3", "@fields": "content"}, found)
+        texts += [str(said.get("attributes", {}).get("content", ""))] if said else []
+    return texts
+
+
+def _data(site: Site, path: str, params: Mapping[str, str], found: Found) -> dict[str, Any] | None:
+    answer = site.get(path, params=params)
+    found.answers.append(answer)
+    if answer.status == 423:
+        raise CheckFailed("The record is locked.", retryable=True, indicators=("record_lock",))
+    if answer.status == 404:
+        return None
+    said = answer.json()
+    data = said.get("data") if isinstance(said, dict) else None
+    if answer.status != 200 or not isinstance(data, dict):
+        raise CheckFailed(f"The tracker answered {answer.status} to {path}.", retryable=False)
+    return data
+
+
+def _shown(value: Any) -> Any:
+    """A property by name: a linked thing by its key, several by a list of them."""
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    if isinstance(value, Mapping) and "link" in value:
+        named = [one for name, one in value.items() if name not in {"id", "link"}]
+        return str(named[0] if named else value.get("id"))
+    return lookups.carried(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(sorted(map(str, value)))
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _holds(part: Mapping[str, Any], found: Found) -> list[bool]:
+    """For each change that was wanted, whether the record shows it."""
+    record = found.records[0]
+    held = [_text(record.get(name)) == value for name, value in part["set"].items()]
+    if "comment" in part:
+        held.append(any(part["comment"] in text for text in found.comments))
+    return held
+
+
+def _effect(name: str, part: Mapping[str, Any], found: Found) -> Effect:
+    if part.get("expect") == "absent":
+        gone = not found.records
+        return Effect(name=name, present=gone if found.whole or not gone else None, count=int(gone))
+    if not found.records:
+        return Effect(name=name, present=False if found.whole else None)
+    held = _holds(part, found)
+    present = not held or any(held)
+    if not present and not found.whole:
+        return Effect(name=name, present=None)
+    kinds = {kind: part[f"{kind}_field"] for kind in ("tenant", "target") if f"{kind}_field" in part}
+    return Effect(
+        name=name,
+        present=present,
+        count=len(found.records) if present else 0,
+        fields=_fields(part, found),
+        scope={
+            kind: tuple(dict.fromkeys(_text(one.get(at)) or None for one in found.records))
+            for kind, at in kinds.items()
+        },
+    )
+
+
+def _fields(part: Mapping[str, Any], found: Found) -> dict[str, Any]:
+    record = found.records[0]
+    declared = {name: record.get(name) for name in [*part.get("fields", ()), *part["set"]]}
+    return {
+        **declared,
+        "object_id": record["id"],
+        "etag": record["etag"],
+        "actor": _text(record.get("actor")),
+        "creator": _text(record.get("creator")),
+        "created_at": _text(_instant(record.get("creation"))),
+        "changed_at": _text(_instant(record.get("activity"))),
+        "assignee": _text(record.get(part["assignee_field"])),
+        "comments": len(record.get("messages") or ()),
+        "comment": found.comments[-1] if found.comments else "",
+    }
+
+
+def _instant(value: Any) -> str | None:
+    """A time of the tracker, which writes them in UTC without saying so."""
+    moment = _moment(value)
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        return datetime.strptime(str(value), "%Y-%m-%d.%H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _executed_at(bindings: Bindings) -> datetime | None:
+    try:
+        executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
+    except ValueError:
+        return None
+    return executed_at if executed_at.tzinfo is not None else None
+
+
+def _indicators(
+    part: Mapping[str, Any], found: Found, effect: Effect, bindings: Bindings, executed_at: datetime | None
+) -> Iterator[str]:
+    if not found.records or part.get("expect") == "absent":
+        return
+    record = found.records[0]
+    if len(found.records) > 1:
+        yield "duplicate_ticket"
+    if effect.present is None:
+        return
+    if not effect.present:
+        yield from _hindrances(part, record, effect, bindings)
+        return
+    if not all(_holds(part, found)):
+        yield "missing_field_update"
+    if "assignee" in part and part["assignee"] != _text(record.get(part["assignee_field"])):
+        yield "wrong_assignee"
+    changed_at = _moment(record.get("activity"))
+    if executed_at is not None and changed_at is not None and changed_at < executed_at - SLACK:
+        yield "missing_change_history_entry"
+
+
+def _hindrances(
+    part: Mapping[str, Any], record: Mapping[str, Any], effect: Effect, bindings: Bindings
+) -> Iterator[str]:
+    """Why a change may not have been made."""
+    if _text(record.get(part.get("locked_field", ""))) not in {"", "false", "0"}:
+        yield "record_lock"
+    before = bindings.get("pre", {}).get("effects", {}).get(effect.name, {}).get("etag")
+    if before is not None and before != record["etag"]:
+        yield "stale_state"
+
+
+def _mark(found: Found) -> str:
+    if not found.records:
+        return "no record"
+    return f"etag {found.records[0]['etag']} changed {_instant(found.records[0].get('activity'))}"
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    where = {"id": part["id"]} if "id" in part else part["match"]
+    return f"{part.get('kind', 'issue')} where {' and '.join(f'{name} = {text}' for name, text in where.items())}"
