@@ -14,11 +14,13 @@ from reviews.checks.interface import Check
 from reviews.checks.payments import Payments
 from reviews.checks.procurement import Procurement
 from reviews.checks.queues import Queues
+from reviews.checks.tickets import Tickets
 from reviews.checks.vector import Vector
 
 _CHECKS: dict[str, Check] = {
     "browser_automation": Browser(),
     "calendar": Calendar(),
+    "crm_ticketing": Tickets(),
     "databases": Databases(),
     "deployments": Deployments(),
     "email": Email(),
