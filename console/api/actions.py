@@ -43,7 +43,12 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     return pages.listed(found, wanted.limit, envelope.row)
 
 
-@router.get("/state-machine", summary="The lifecycle's states and legal transitions", response=answers.StateMachine)
+@router.get(
+    "/state-machine",
+    summary="The lifecycle's states and legal transitions",
+    response=answers.StateMachine,
+    by_alias=True,
+)
 @admits("agent", "exec", "oper", "audit", "person")
 def state_machine(request: HttpRequest) -> HttpResponse:
     edges = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
@@ -15,8 +15,6 @@ class Docs(DocsBase):
     """The page behind `docs_url`."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
         document = api.get_openapi_schema()
         context = {"document": document, "source": self.get_openapi_url(api, kwargs), "groups": _groups(document)}
         return render(request, "api/docs.html", context)

@@ -65,6 +65,7 @@ def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> Http
     "/approvals/{approval_id}",
     summary="One approval: what would be signed, and what it covers",
     response=answers.Approval,
+    by_alias=True,
 )
 @admits("person")
 @in_tenancy

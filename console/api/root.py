@@ -25,17 +25,23 @@ class Api(NinjaAPI):
         patterns, app, namespace = super().urls
         for pattern in patterns:
             assert isinstance(pattern, URLPattern)
-            pattern.callback = _answers_with_problems(pattern.callback)
-        return [*patterns, re_path("", _answers_with_problems(_nowhere))], app, namespace
+            pattern.callback = _answers_with_problems(pattern.callback, pattern.name)
+        return [*patterns, re_path("", _answers_with_problems(_nowhere, ""))], app, namespace
 
     def get_openapi_schema(self, **options: Any) -> Any:
         return document.completed(super().get_openapi_schema(**options))
 
 
-def _answers_with_problems(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+# Ninja's own pages, which answer to any method.
+_READ_ONLY = ("openapi-json", "openapi-view")
+
+
+def _answers_with_problems(view: Callable[..., HttpResponseBase], name: str | None) -> Callable[..., HttpResponseBase]:
     # The API answers for itself who may call it: neither the sign-in page nor a page about CSRF stands in its place.
     @wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if name in _READ_ONLY and request.method != "GET":
+            return problems.not_allowed(request, "GET")
         try:
             response = view(request, *args, **kwargs)
         except Http404:

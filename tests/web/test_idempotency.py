@@ -14,10 +14,10 @@ from django.db import connection
 from console import operations
 from console.models import AnsweredWrite
 from ledger.rules.canonical import digest
+from tests import day
 from tests.callers import Api
-from tests.workshop import CONTRACTS, DELETE, GOAL, PASSWORD, Clock, Workshop, document, new_key, result, workshop
-
-FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
+from tests.day import FREEZE
+from tests.workshop import DELETE, PASSWORD, Clock, Workshop, document, new_key, result, workshop
 
 
 class Twice:
@@ -62,65 +62,14 @@ def doubled(shop: Workshop) -> set[str]:
 
 @pytest.mark.req("R-EX-03", "R-EX-04")
 def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set[str], clock: Clock):
-    register(shop)
-    propose(shop)
-    case = execute(shop, clock)
-    settle(shop, case)
+    day.register(shop)
+    day.propose(shop)
+    day.settle(shop, day.execute(shop, clock))
 
     document = shop.operator.get("/openapi.json").json()
     writes = {path for path, methods in document["paths"].items() if "post" in methods}
-    missed = {write for write in writes if not any(is_of(path, write) for path in doubled)}
+    missed = {write for write in writes if not any(day.is_of(path, write) for path in doubled)}
     assert missed == set(), "a write that is not sent twice here"
-
-
-def register(shop: Workshop) -> None:
-    shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
-    shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
-    shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
-    shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
-    shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
-    shop.register(executor_id="second")
-
-
-def propose(shop: Workshop) -> None:
-    session = shop.session()["session_id"]
-    shop.agent.post(f"/sessions/{session}/ask-check", {"goal": GOAL})
-    shop.agent.post(f"/sessions/{session}/close")
-    shop.agent.post(f"/actions/{shop.propose(path='old/one.md')}/cancel", {"reason": "No longer wanted."})
-
-
-def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
-    started = shop.started()
-    shop.heartbeat(started)
-    shop.observe(started)
-    shop.operator_key.post(f"/actions/{started['action_id']}/verify")
-    clock.forward(seconds=90)
-    shop.read_back(started["action_id"], clock)
-    case = shop.case_of(started["action_id"])
-    assert case is not None
-    return case
-
-
-def settle(shop: Workshop, case: dict[str, Any]) -> None:
-    path = f"/reviews/{case['case_id']}"
-    evidence = {"action_id": case["action_id"], "text": "The file is still there."}
-    pointer = shop.operator.post("/evidence", evidence).json()["pointer"]
-    for step in ("claim", "release"):
-        shop.operator.post(f"{path}/{step}")
-    shop.operator.post(f"{path}/comments", {"text": "I asked the owner."})
-    word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
-    shop.operator.post(f"{path}/resolve", word)
-    shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
-    freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
-    shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})
-
-
-def is_of(path: str, template: str) -> bool:
-    """Whether a path is one of an address of the OpenAPI document."""
-    given, wanted = f"/api/v1{path}".split("/"), template.split("/")
-    return len(given) == len(wanted) and all(
-        part == form or form.startswith("{") for part, form in zip(given, wanted, strict=True)
-    )
 
 
 def test_the_same_key_for_another_address_is_a_conflict(shop: Workshop):

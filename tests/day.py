@@ -1,0 +1,133 @@
+"""One day of a tenant: each call of the API at least once, by whoever makes it, and what came back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tests.callers import Api
+from tests.workshop import CONTRACTS, GOAL, Clock, Workshop
+
+FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
+CALLERS = ("agent", "operator_key", "executor", "auditor", "reviewer", "operator")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One call and its answer."""
+
+    method: str
+    path: str
+    body: Any
+    headers: dict[str, str]
+    status: int
+    kind: str
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """All that the caller said."""
+        return f"{self.path} {json.dumps(self.body)} {self.headers}"
+
+
+class Recorded:
+    """A caller whose calls are kept."""
+
+    def __init__(self, api: Api, sent: list[Sent]) -> None:
+        self.api = api
+        self.client = api.client
+        self.headers = api.headers
+        self.sent = sent
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self._keep("GET", path, None, headers, self.api.get(path, **headers))
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self._keep("POST", path, body if body is not None else {}, headers, self.api.post(path, body, **headers))
+
+    def _keep(self, method: str, path: str, body: Any, headers: dict[str, str], answer: Any) -> Any:
+        kind = answer["Content-Type"]
+        self.sent.append(Sent(method, path, body, headers, answer.status_code, kind, answer.content))
+        return answer
+
+
+def spend(shop: Workshop, clock: Clock) -> list[Sent]:
+    """Everything that happened, in order."""
+    sent: list[Sent] = []
+    for name in CALLERS:
+        setattr(shop, name, Recorded(getattr(shop, name), sent))
+    register(shop)
+    session = propose(shop)
+    case = execute(shop, clock)
+    look(shop, session, case)
+    settle(shop, case)
+    return sent
+
+
+def register(shop: Workshop) -> None:
+    shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
+    shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
+    shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
+    shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
+    shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
+    shop.register(executor_id="second")
+
+
+def propose(shop: Workshop) -> str:
+    session = str(shop.session()["session_id"])
+    shop.agent.post(f"/sessions/{session}/ask-check", {"goal": GOAL})
+    shop.agent.post(f"/sessions/{session}/close")
+    shop.agent.post(f"/actions/{shop.propose(path='old/one.md')}/cancel", {"reason": "No longer wanted."})
+    return session
+
+
+def execute(shop: Workshop, clock: Clock) -> dict[str, Any]:
+    started = shop.started()
+    shop.heartbeat(started)
+    shop.observe(started)
+    shop.operator_key.post(f"/actions/{started['action_id']}/verify")
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    case = shop.case_of(started["action_id"])
+    assert case is not None
+    return case
+
+
+def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
+    for path in ("/agents", "/agents/librarian", "/contracts", "/contracts/delete_document/1.0.0", "/policies"):
+        shop.operator_key.get(path)
+    for path in ("/systems", "/freezes", "/state-machine", "/healthz", "/readyz", "/jwks.json"):
+        shop.operator_key.get(path)
+    for path in ("", "/history", "/report"):
+        for reader in (shop.agent, shop.operator_key, shop.auditor, shop.reviewer):
+            reader.get(f"/actions/{case['action_id']}{path}")
+    shop.agent.get(f"/sessions/{session}")
+    shop.auditor.get("/actions")
+    shop.executor.get("/executions/ready?tools=delete_document")
+    approval = shop.reviewer.get("/approvals?state=CONSUMED").json()["items"][0]["approval_id"]
+    shop.reviewer.get(f"/approvals/{approval}")
+    shop.operator.get(f"/reviews/{case['case_id']}")
+
+
+def settle(shop: Workshop, case: dict[str, Any]) -> None:
+    path = f"/reviews/{case['case_id']}"
+    evidence = {"action_id": case["action_id"], "text": "The file is still there."}
+    pointer = shop.operator.post("/evidence", evidence).json()["pointer"]
+    for step in ("claim", "release"):
+        shop.operator.post(f"{path}/{step}")
+    shop.operator.post(f"{path}/comments", {"text": "I asked the owner."})
+    word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
+    shop.operator.post(f"{path}/resolve", word)
+    shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
+    shop.operator.get("/freezes")
+    shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})
+
+
+def is_of(path: str, template: str) -> bool:
+    """Whether a path is one of an address of the OpenAPI document."""
+    given, wanted = f"/api/v1{path.partition('?')[0]}".split("/"), template.split("/")
+    return len(given) == len(wanted) and all(
+        part == form or form.startswith("{") for part, form in zip(given, wanted, strict=True)
+    )

@@ -1,0 +1,140 @@
+"""The OpenAPI document: a valid one, complete, and true of what is answered."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests import day
+from tests.callers import Api
+from tests.workshop import Clock, Workshop, anonymous
+
+
+@pytest.fixture
+def document(db: None) -> dict[str, Any]:
+    answer = anonymous().get("/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    whole = schema | {"components": document["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def test_the_document_is_openapi_3_1(document: dict[str, Any]):
+    assert re.fullmatch(r"3\.1\.\d+", document["openapi"])
+    assert {"title", "version"} <= document["info"].keys()
+    ids = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for part in document["components"].values() for name in part)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]):
+    for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))):
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            assert part in found, reference
+            found = found[part]
+
+
+def test_every_schema_is_a_json_schema(document: dict[str, Any]):
+    for name, schema in document["components"]["schemas"].items():
+        jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
+        assert validator(document, {"$ref": f"#/components/schemas/{name}"}), name
+
+
+def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[str, Any]):
+    for method, path, operation in operations(document):
+        where = f"{method} {path}"
+        assert operation["summary"], where
+        assert operation["tags"], where
+        in_path = {each["name"] for each in operation["parameters"] if each.get("in") == "path"}
+        assert in_path == set(re.findall(r"{(\w+)}", path)), where
+        problems = {status for status, said in operation["responses"].items() if "$ref" in said}
+        expected = {"500"} | ({"401", "403", "429"} if "security" in operation else set())
+        expected |= {"400", "404", "409", "413", "422"} if method == "post" else set()
+        assert expected <= problems, where
+        good = [said for status, said in operation["responses"].items() if status < "300"]
+        assert len(good) == 1, where
+        assert good[0]["content"]["application/json"]["schema"], where
+
+
+def test_every_write_with_a_body_says_its_schema(document: dict[str, Any]):
+    silent = {"/close", "/claim", "/release", "/verify"}
+    for method, path, operation in operations(document):
+        if method == "post" and f"/{path.rpartition('/')[2]}" not in silent:
+            assert operation["requestBody"]["content"]["application/json"]["schema"], path
+
+
+def test_writes_take_an_idempotency_key_and_a_start_a_proof(document: dict[str, Any]):
+    for method, path, operation in operations(document):
+        references = {each["$ref"] for each in operation["parameters"] if "$ref" in each}
+        assert ("#/components/parameters/IdempotencyKey" in references) == (method == "post"), path
+        assert ("#/components/parameters/DPoP" in references) == path.endswith("/executions"), path
+
+
+def test_every_call_of_a_day_is_declared_and_answered_as_declared(
+    shop: Workshop, clock: Clock, document: dict[str, Any]
+):
+    sent = day.spend(shop, clock)
+    declared = [(method.upper(), path, operation) for method, path, operation in operations(document)]
+    for call in sent:
+        operation = next(
+            said for method, path, said in declared if method == call.method and day.is_of(call.path, path)
+        )
+        said = operation["responses"][str(call.status)]
+        assert call.kind == "application/json", call.path
+        validator(document, said["content"]["application/json"]["schema"]).validate(json.loads(call.content))
+    missed = [
+        f"{method} {path}"
+        for method, path, _ in declared
+        if not any(method == call.method and day.is_of(call.path, path) for call in sent)
+    ]
+    assert missed == [], "a call that nobody makes on that day"
+
+
+def test_problems_are_as_declared(agent: Api, document: dict[str, Any]):
+    problem = validator(document, {"$ref": "#/components/schemas/Problem"})
+    for answer in (
+        anonymous().get("/actions"),
+        agent.get("/agents"),
+        agent.get("/nothing"),
+        agent.post("/sessions", {"agent_id": 7}),
+        agent.client.delete("/api/v1/actions"),
+    ):
+        assert answer["Content-Type"] == "application/problem+json"
+        problem.validate(answer.json())
+
+
+def test_the_docs_page_shows_every_call_and_asks_no_other_host(document: dict[str, Any]):
+    answer = anonymous().get("/docs")
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    for _, path, operation in operations(document):
+        assert path in page
+        assert f'id="{operation["operationId"]}"' in page
+    assert re.findall(r"(?:src|href|action)=[\"'](?:https?:)?//", page) == []
+    # Our policy allows no inline script or style, so there must be none.
+    assert re.findall(r"<script(?![^>]* src=)|<style| style=| on\w+=", page) == []
+    assert "'unsafe" not in answer["Content-Security-Policy"]
+
+
+def test_document_and_page_are_for_reading_only(agent: Api):
+    for path in ("/docs", "/openapi.json"):
+        answer = agent.client.post(f"/api/v1{path}", {}, "application/json")
+        assert answer.status_code == 405, path
+        assert answer["Allow"] == "GET"
