@@ -1,4 +1,7 @@
-"""The catalogue of checks: which one reads which pattern back."""
+"""The catalogue of checks: which one reads which pattern back.
+
+Ours come first and cannot be replaced; a package may add others (`reviews.checks.plugins`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from reviews.checks.email import Email
 from reviews.checks.filesystems import Filesystems
 from reviews.checks.interface import Check
 from reviews.checks.payments import Payments
+from reviews.checks.plugins import names as plugged_names
+from reviews.checks.plugins import plugged
 from reviews.checks.procurement import Procurement
 from reviews.checks.queues import Queues
 from reviews.checks.tickets import Tickets
@@ -34,7 +39,7 @@ _CHECKS: dict[str, Check] = {
 _SHORT = {"access": "security_infrastructure", "browser": "browser_automation", "queues": "queues_events"}
 
 PATTERNS: tuple[str, ...] = tuple(_CHECKS)
-"""The patterns that this installation can read back."""
+"""The patterns that every installation can read back."""
 
 
 class NoCheck(Refused):
@@ -46,7 +51,9 @@ class NoCheck(Refused):
 
 def check_for(pattern: str) -> Check:
     """The check of a pattern, by its name or its short name; `NoCheck` when there is none."""
-    found = _CHECKS.get(_SHORT.get(pattern, pattern))
+    name = _SHORT.get(pattern, pattern)
+    found = _CHECKS.get(name) or plugged(name)
     if found is None:
-        raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(PATTERNS)}).")
+        known = dict.fromkeys([*PATTERNS, *plugged_names()])
+        raise NoCheck(f"Nothing here reads `{pattern}` back (known: {', '.join(known)}).")
     return found

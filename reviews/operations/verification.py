@@ -21,6 +21,7 @@ from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State
+from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.checks import catalogue
@@ -185,6 +186,9 @@ def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
             at=at,
             timeout_s=READ_TIMEOUT_S,
         )
+    except Refused as refused:
+        # The plug-in is gone or broken since the contract was registered; that can be mended as well.
+        return None, Failure(refused.detail, retryable=True)
     except CheckFailed as failed:
         return None, Failure(failed.reason, retryable=failed.retryable, indicators=tuple(failed.indicators))
     return reading, None

@@ -1,0 +1,122 @@
+"""Checks that a user adds: an installed package offers one under the entry point group `counterfoil.checks`.
+
+1. The name of the entry point is the pattern. A pattern of ours is never looked up here, so it cannot be replaced.
+2. Nothing is imported before a contract asks for that pattern.
+3. A plug-in is somebody else's code: whatever it raises, and whatever it answers that is no reading, becomes a
+   sentence that names it. A fault while it reads is no answer of the system, never "absent".
+4. Its failure indicators are those of the patterns here: each points to a discrepancy class that recovery knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from ledger.rules.refusals import Refused
+from reviews.checks.interface import Check, CheckFailed, Reading, SystemAccess
+from reviews.rules.discrepancies import INDICATORS
+
+GROUP = "counterfoil.checks"
+_METHODS = ("typed_fields", "validate", "read")
+
+
+class BrokenCheck(Refused):
+    """The plug-in that should read this pattern back does not work."""
+
+    code = "BROKEN_CHECK"
+    status = 422
+
+
+def names() -> list[str]:
+    """The patterns that installed packages offer, whether they work or not."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+@cache
+def plugged(pattern: str) -> Check | None:
+    """The check that a package offers for a pattern; None when none does, `BrokenCheck` when it cannot be used."""
+    points = list(entry_points(group=GROUP, name=pattern))
+    if not points:
+        return None
+    if len({point.value for point in points}) > 1:
+        raise BrokenCheck(f"Several packages offer a check for `{pattern}`; keep one of them.")
+    return Plugged(pattern, points[0].value, _made(pattern, points[0]))
+
+
+def _made(pattern: str, point: EntryPoint) -> Check:
+    found = _tried(pattern, point.value, "cannot be loaded", point.load)
+    if isinstance(found, type):
+        found = _tried(pattern, point.value, "cannot be made", found)
+    missing = [name for name in _METHODS if not callable(getattr(found, name, None))]
+    if missing:
+        raise BrokenCheck(f"The check for `{pattern}` ({point.value}) has no {', '.join(missing)}.")
+    if getattr(found, "pattern", None) != pattern:
+        raise BrokenCheck(f"The check for `{pattern}` ({point.value}) says that it is for another pattern.")
+    check: Check = found
+    return check
+
+
+def _tried(pattern: str, place: str, trouble: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Refused:
+        raise
+    except Exception as problem:
+        said = f"{type(problem).__name__}: {problem}"[:300]
+        raise BrokenCheck(f"The check for `{pattern}` ({place}) {trouble}. {said}") from problem
+
+
+class Plugged:
+    """A plug-in's check, held to what a check may answer."""
+
+    def __init__(self, pattern: str, place: str, check: Check) -> None:
+        self.pattern, self.place, self.check = pattern, place, check
+
+    def typed_fields(self, lookup: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields that the plug-in names."""
+        found = self._asked("could not name its fields", lambda: self.check.typed_fields(lookup))
+        if not isinstance(found, dict):
+            raise BrokenCheck(f"The check for `{self.pattern}` ({self.place}) names its fields by no schema.")
+        return found
+
+    def validate(self, verification: Mapping[str, Any]) -> list[str]:
+        """The plug-in's sentences."""
+        found = self._asked("could not judge the lookup", lambda: self.check.validate(verification))
+        return [str(sentence) for sentence in found]
+
+    def read(
+        self,
+        *,
+        system: SystemAccess,
+        verification: Mapping[str, Any],
+        bindings: Mapping[str, Mapping[str, Any]],
+        at: datetime,
+        timeout_s: float,
+    ) -> Reading:
+        """The plug-in's reading, or `CheckFailed`; whoever mends it need not find the action given up."""
+        try:
+            reading = self.check.read(
+                system=system, verification=verification, bindings=bindings, at=at, timeout_s=timeout_s
+            )
+        except CheckFailed as failed:
+            self._known(failed.indicators)
+            raise
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {problem}"[:300]
+            raise CheckFailed(f"The check {self.place} failed. {said}", retryable=True) from problem
+        if not isinstance(reading, Reading):
+            raise CheckFailed(f"The check {self.place} answered with no reading.", retryable=True)
+        self._known(reading.indicators)
+        return reading
+
+    def _asked(self, trouble: str, call: Callable[[], Any]) -> Any:
+        return _tried(self.pattern, self.place, trouble, call)
+
+    def _known(self, indicators: tuple[str, ...]) -> None:
+        unknown = sorted(set(indicators) - set(INDICATORS))
+        if unknown:
+            sentence = f"The check {self.place} names indicators that nobody knows: {', '.join(unknown)}."
+            raise CheckFailed(sentence, retryable=True)
