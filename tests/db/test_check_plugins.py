@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
+import httpx
 import pytest
 
 from reviews.checks import plugins
@@ -73,6 +75,34 @@ def test_a_thirteenth_check_is_found(install):
     assert check.typed_fields({})["properties"]["colour"] == {"type": "string"}
     assert check.validate({"lookup": {}}) == ["lookup must name a lamp."]
     assert read(check).effects[0].fields == {"colour": "green"}
+
+
+def test_the_example_of_the_docs_works(install, monkeypatch):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "checks.md").read_text()
+    source = text.partition("```python\n")[2].partition("```")[0]
+    install(source, name="feature_flags", value="thirteenth:FeatureFlags")
+    answers = {
+        "/flags/dark": httpx.Response(200, json={"state": "on", "revision": 7}),
+        "/flags/old": httpx.Response(404),
+    }
+    served = httpx.MockTransport(lambda request: answers[request.url.path])
+    monkeypatch.setattr(httpx, "HTTPTransport", lambda **_: served)
+    lookup = {"effects": {"set": {"flag": "sr.flag"}, "drop": {"flag": "sr.other"}}}
+    check = check_for("feature_flags")
+    assert check.validate({"lookup": lookup}) == []
+    assert check.validate({"lookup": {"effects": {"set": {"flog": "sr.flag"}}}})
+    reading = check.read(
+        system=SystemAccess("flags", "feature_flags", {"url": "http://flags.test"}),
+        verification={"lookup": lookup},
+        bindings={"sr": {"flag": "dark", "other": "old"}},
+        at=AT,
+        timeout_s=5,
+    )
+    assert [(one.present, one.fields) for one in reading.effects] == [
+        (True, {"state": "on", "revision": 7}),
+        (False, {}),
+    ]
+    assert reading.freshness == "revision 7"
 
 
 def test_without_it_the_known_ones_are_named():
