@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
 import pytest
 
 from reviews.checks import plugins
@@ -77,22 +78,37 @@ def test_a_thirteenth_check_is_found(install):
     assert read(check).effects[0].fields == {"colour": "green"}
 
 
-def test_the_example_of_the_docs_works(install, monkeypatch):
+class Flags(BaseHTTPRequestHandler):
+    """The service that the docs' example reads: one flag."""
+
+    def do_GET(self):
+        known = self.path == "/flags/dark"
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        self.wfile.write(b'{"state": "on", "revision": 7}' if known else b"")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def flags():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Flags) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_the_example_of_the_docs_works(install, flags):
     text = (Path(__file__).resolve().parents[2] / "docs" / "checks.md").read_text()
     source = text.partition("```python\n")[2].partition("```")[0]
     install(source, name="feature_flags", value="thirteenth:FeatureFlags")
-    answers = {
-        "/flags/dark": httpx.Response(200, json={"state": "on", "revision": 7}),
-        "/flags/old": httpx.Response(404),
-    }
-    served = httpx.MockTransport(lambda request: answers[request.url.path])
-    monkeypatch.setattr(httpx, "HTTPTransport", lambda **_: served)
     lookup = {"effects": {"set": {"flag": "sr.flag"}, "drop": {"flag": "sr.other"}}}
     check = check_for("feature_flags")
     assert check.validate({"lookup": lookup}) == []
     assert check.validate({"lookup": {"effects": {"set": {"flog": "sr.flag"}}}})
     reading = check.read(
-        system=SystemAccess("flags", "feature_flags", {"url": "http://flags.test"}),
+        system=SystemAccess("flags", "feature_flags", {"url": flags}),
         verification={"lookup": lookup},
         bindings={"sr": {"flag": "dark", "other": "old"}},
         at=AT,
