@@ -175,7 +175,7 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
 
 def _standing(site: Site) -> tuple[Consistency, str]:
     """Whether this is the active node, and its clock."""
-    said = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"}).json()
+    said = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"}).document()
     behind = said.get("standby", True) or said.get("performance_standby", False)
     away = said.get("replication_performance_mode") == "secondary" or said.get("replication_dr_mode") == "secondary"
     return (Consistency.REPLICA if behind or away else Consistency.PRIMARY), str(said.get("server_time_utc"))
@@ -186,12 +186,12 @@ def _data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> 
     answer = site.get(path, params=params)
     if answer.status == 404:
         # The server says "nothing here" in its own words; a gateway's own 404 is no such answer.
-        if answer.json().get("errors") != []:
+        if answer.document().get("errors") != []:
             raise CheckFailed(f"{answer.url} is not served.", retryable=False)
         return None
     if answer.status != 200:
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
-    found = answer.json().get("data")
+    found = answer.document().get("data")
     if not isinstance(found, dict):
         raise CheckFailed(f"{answer.url} answered without data.", retryable=False)
     return found
@@ -327,7 +327,9 @@ def _live(site: Site, accessor: str, found: Finding, granted: set[str], removed:
             raise CheckFailed(f"The live token could not be asked: {answer.status}.", retryable=False)
         found.fields["token_policies"] = []
         return
-    data = answer.json().get("data", {})
+    data = answer.document().get("data")
+    if not isinstance(data, dict):
+        raise CheckFailed("The live token was answered without data.", retryable=False)
     carried = {str(one) for key in ("policies", "identity_policies") for one in data.get(key) or ()}
     found.fields["token_policies"] = sorted(carried)
     if found.present and (carried & removed or granted - carried):

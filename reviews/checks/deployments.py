@@ -58,6 +58,7 @@ _CODE = re.compile(r'(?:^|,)\s*code="(?P<code>[^"]*)"')
 _MOVING = frozenset({"STARTING", "STOPPING"})
 _CRASHED = frozenset({"BACKOFF", "FATAL"})
 _SHUTTING_DOWN = 6
+_KEYS = frozenset({"name", "group", "statename", "start", "now", "exitstatus"})
 _TEXT, _NUMBER, _TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 _FIELDS: dict[str, Any] = {
     **dict.fromkeys(("program", "artifact_sha", "environment", "rollout_stage", "approval_id"), _TEXT),
@@ -222,13 +223,13 @@ def _processes(
         raise CheckFailed(f"supervisord: {fault.faultString}", retryable=fault.faultCode == _SHUTTING_DOWN) from None
     except (ExpatError, xmlrpc.client.Error, ValueError, TypeError):
         raise CheckFailed("supervisord did not answer in XML-RPC.", retryable=True) from None
-    if not isinstance(found, list):
+    if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= _KEYS for one in found):
         raise CheckFailed("supervisord did not answer with its processes.", retryable=True)
     return [one for one in found if program in {one["group"], one["name"], f"{one['group']}:{one['name']}"}]
 
 
 def _instance(system: SystemAccess, region: str, given: Any, until: float, rollout: Rollout) -> Instance:
-    address = given["url"] if isinstance(given, dict) else given
+    address = given.get("url") if isinstance(given, dict) else given
     monitor = given.get("monitor", address) if isinstance(given, dict) else address
     health = _asked(system, monitor, system.settings.get("health", "/healthz"), until)
     release = _asked(system, address, system.settings.get("release", "/release.json"), until)

@@ -46,6 +46,13 @@ class Answer:
         except (ValueError, RecursionError):
             raise CheckFailed(f"{self.url} did not answer in JSON.", retryable=True) from None
 
+    def document(self) -> dict[str, Any]:
+        """The answer as a JSON object; another kind of answer comes from something else than the system."""
+        found = self.json()
+        if not isinstance(found, dict):
+            raise CheckFailed(f"{self.url} did not answer with a JSON object.", retryable=True)
+        return found
+
 
 class Site:
     """One address of a registered system, for one reading."""

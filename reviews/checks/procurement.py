@@ -179,7 +179,8 @@ class Register:
 
     def sees_its_company(self) -> bool:
         """Whether this user is shown the company's records (rule 1)."""
-        return bool(self._call("model.res.user.get_preferences", True, {}).get("company.rec_name") == self.company)
+        said = self._call("model.res.user.get_preferences", True, {})
+        return isinstance(said, dict) and said.get("company.rec_name") == self.company
 
     def orders(self, domain: list[Any]) -> list[Order]:
         """The orders of a domain with their lines, all of one state (rule 2)."""
@@ -214,7 +215,9 @@ class Register:
 
     def _read(self, model: str, domain: list[Any], fields: Sequence[str], limit: int) -> list[Row]:
         rows = self._call(f"model.{model}.search_read", domain, 0, limit + 1, [["id", "ASC"]], list(fields), {})
-        if not isinstance(rows, list) or len(rows) > limit:
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and "id" in row for row in rows):
+            raise CheckFailed(f"Tryton did not answer with records of {model}.", retryable=True)
+        if len(rows) > limit:
             raise CheckFailed(f"More than {limit} records of {model} answer to that.", retryable=False)
         return rows
 

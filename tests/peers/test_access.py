@@ -21,6 +21,8 @@ READER = """
 path "sys/policies/acl/*" { capabilities = ["read"] }
 path "auth/userpass/users" { capabilities = ["list"] }
 path "auth/userpass/users/*" { capabilities = ["read"] }
+path "identity/entity/name" { capabilities = ["list"] }
+path "identity/entity/name/*" { capabilities = ["read"] }
 path "auth/token/lookup-accessor" { capabilities = ["update"] }
 """
 GRANT = {"principal": "sr.user", "directory": "auth/userpass/users", "granted": ["sr.policy"]}
@@ -128,6 +130,14 @@ class TestPrincipals:
         assert look(bao, part=part).effects[0].present is False
         bao.user("ann")
         assert look(bao, part=part).effects[0].present
+
+    def test_an_entity_is_a_principal_too(self, bao):
+        part = {**GRANT, "directory": "identity/entity/name"}
+        bao.write("identity/entity/name/ann", policies=["old"])
+        assert look(bao, part=part).effects[0].present is False
+        bao.write("identity/entity/name/ann", policies=["shop"])
+        assert look(bao, part=part).effects[0].fields["holders"] == ["ann"]
+        bao.client.delete("identity/entity/name/ann")
 
     def test_a_principal_who_was_to_go_is_gone(self, bao):
         part = {"principal": "sr.user", "directory": "auth/userpass/users", "expect": "absent"}
