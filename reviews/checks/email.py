@@ -30,7 +30,9 @@ import email.policy
 import hashlib
 import imaplib
 import re
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -179,6 +181,47 @@ def _header_faults(where: str, names: Any) -> Iterator[str]:
 # The session
 
 
+class _Limited:
+    """A limit for the whole session: a socket's own starts again with each byte."""
+
+    limit: threading.Timer | None = None
+
+    def begin(self, timeout_s: float | None) -> None:
+        if timeout_s is not None:
+            self.limit = threading.Timer(timeout_s, self.cut)
+            self.limit.daemon = True
+            self.limit.start()
+
+    def cut(self) -> None:
+        assert isinstance(self, imaplib.IMAP4)
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        if self.limit is not None:
+            self.limit.cancel()
+
+
+class _Plain(_Limited, imaplib.IMAP4):
+    def open(self, host: str = "", port: int = 143, timeout: float | None = None) -> None:
+        imaplib.IMAP4.open(self, host, port, timeout)
+        self.begin(timeout)
+
+    def shutdown(self) -> None:
+        self.end()
+        imaplib.IMAP4.shutdown(self)
+
+
+class _Sealed(_Limited, imaplib.IMAP4_SSL):
+    def open(self, host: str | None = "", port: int | None = 993, timeout: float | None = None) -> None:
+        imaplib.IMAP4_SSL.open(self, host or "", port or 993, timeout)
+        self.begin(timeout)
+
+    def shutdown(self) -> None:
+        self.end()
+        imaplib.IMAP4_SSL.shutdown(self)
+
+
 @contextmanager
 def _session(system: SystemAccess, timeout_s: float) -> Iterator[imaplib.IMAP4]:
     session = _connected(system, timeout_s)
@@ -205,9 +248,9 @@ def _connected(system: SystemAccess, timeout_s: float) -> imaplib.IMAP4:
         raise CheckFailed("Without encryption only the loopback address is read.", retryable=False)
     context = ssl.create_default_context(cafile=system.settings.get("ca_file"))
     if tls == "implicit":
-        session: imaplib.IMAP4 = imaplib.IMAP4_SSL(host, port, ssl_context=context, timeout=timeout_s)
+        session: imaplib.IMAP4 = _Sealed(host, port, ssl_context=context, timeout=timeout_s)
     else:
-        session = imaplib.IMAP4(host, port, timeout=timeout_s)
+        session = _Plain(host, port, timeout=timeout_s)
     if tls == "starttls":
         session.starttls(context)
     return session

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +15,7 @@ from reviews.checks import fetching
 from reviews.checks.calendar import fields, parsed
 from reviews.checks.catalogue import check_for
 from reviews.checks.fetching import Answer
-from reviews.checks.interface import Consistency, SystemAccess
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.payments import _of
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -126,6 +130,33 @@ class TestWhatNoPeerDoes:
         refund = {"status": "pending", "created": made}
         assert list(_of({"kind": "refund", "of": {}}, refund, at=AT)) == ["pending_beyond_sla"]
         assert list(_of({"kind": "refund", "of": {}, "settle_within_s": 864_000}, refund, at=AT)) == []
+
+
+def test_a_mail_server_that_drips_is_left_in_time():
+    """Each byte comes well within the socket's limit; the whole answer never does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip():
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"* OK ready\r\n")
+                while True:
+                    connection.sendall(b"*")
+                    time.sleep(0.1)
+
+        threading.Thread(target=drip, daemon=True).start()
+        settings = {"host": "127.0.0.1", "port": server.getsockname()[1], "tls": "none"}
+        started = time.monotonic()
+        with pytest.raises(CheckFailed) as failed:
+            check_for("email").read(
+                system=SystemAccess("mail", "email", settings, {"user": "ann", "password": "word"}),
+                verification={"lookup": {"effects": {"send": GOOD["email"]}}},
+                bindings={"scope": {"idempotency_key": "key-1"}, "sr": {"to": "a@example.test"}},
+                at=AT,
+                timeout_s=1,
+            )
+    assert failed.value.retryable
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.req("R-VD-09")
