@@ -19,9 +19,11 @@ from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries
-from reviews.models import Case, Comment, Incident
+from reviews.models import Case, Comment, Incident, Run
 from reviews.operations import schedules
 from reviews.rules import resolutions
+from reviews.rules.discrepancies import Discrepancy
+from reviews.rules.reconcile import Result
 from reviews.rules.resolutions import Held, Resolution
 
 
@@ -42,6 +44,12 @@ class AlreadyResolved(Refused):
     """This case is settled."""
 
     code = "ALREADY_RESOLVED"
+
+
+class AlreadyProposed(Refused):
+    """A resolution waits for a second person; it must be confirmed or sent back before another is proposed."""
+
+    code = "ALREADY_PROPOSED"
 
 
 class NothingProposed(Refused):
@@ -194,13 +202,19 @@ def held_of(case: Case) -> Held:
     return Held(
         state=State(action.state),
         executed=action.attempt_count > 0,
-        absent=run is not None and run.result == "ABSENT" and run.consistency in ("PRIMARY", "STRONG"),
+        absent=run is not None and _found_none(run),
         verifiable=contract is not None and b'"verification"' in bytes(contract.document),
         discrepancy=action.discrepancy,
         contradicted=action.contradicted,
         side_effect_class=SideEffectClass(action.side_effect_class),
         reversibility=Reversibility(action.reversibility),
     )
+
+
+def _found_none(run: Run) -> bool:
+    """Whether a decisive reading found no effect, whatever the tool had claimed."""
+    nothing = run.result == Result.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
+    return nothing and run.consistency in ("PRIMARY", "STRONG")
 
 
 def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
@@ -260,6 +274,9 @@ def resolve(
 ) -> str:
     """Decide a case, or propose the decision where a second person must confirm; returns the case's state after."""
     head, case = _open(tenant_id, case_id)
+    if case.state == "AWAITING_SECOND":
+        # Else the second person could confirm something else than they have read.
+        raise AlreadyProposed
     held = held_of(case)
     resolutions.check(held, resolution, reason=reason, evidence=evidence)
     if not resolutions.needs_second(held, resolution):
@@ -285,11 +302,11 @@ def resolve(
 
 
 def confirm(*, tenant_id: UUID, case_id: UUID, accept: bool, by: ledger.Actor, at: datetime) -> str:
-    """The second person's word on a proposed resolution: carry it out, or send it back."""
+    """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may."""
     head, case = _open(tenant_id, case_id)
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
-    if case.proposed_by == by.id:
+    if accept and case.proposed_by == by.id:
         raise resolutions.SecondPersonNeeded
     if not accept:
         ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
