@@ -16,8 +16,6 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import connection
-
 from ledger import queries
 from ledger.models import ContractVersion, Evidence, Freeze, Idempotency, PolicyVersion, SubjectKey, System, Tenant
 from ledger.rules import entry as entries
@@ -29,7 +27,7 @@ from ledger.rules.ids import uuid7
 from ledger.rules.lifecycle import Ground
 from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from ledger.tenancy import call, tenancy
 
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
@@ -233,8 +231,7 @@ def _view(happening: Happening, snapshot: entries.Entry | None) -> str:
 
 
 def _insert(*values: bytes | str | None) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT ledger_append(%s, %s, %s, %s, %s, %s::jsonb)", values)
+    call(b"SELECT ledger_append($1, $2, $3, $4, $5, $6)", *values)
 
 
 def _data_key(tenant_id: UUID, subject_id: UUID) -> bytes:

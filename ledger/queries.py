@@ -31,24 +31,25 @@ from ledger.rules import sealing
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
+from ledger.tenancy import call
 
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
     """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT state, seq, head, entry FROM ledger_lock(%s, %s)", [subject_id, kind])
-        row = cursor.fetchone()
-    if row is None:
+    rows = call(b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)", subject_id.bytes, kind)
+    if not rows:
         return None
-    state, seq, head, entry = row
+    state, seq, head, entry = rows[0]
+    assert state is not None
+    assert seq is not None
     return {
         "tenant_id": tenant_id,
         "id": subject_id,
         "kind": kind,
-        "state": state,
-        "seq": seq,
-        "hash": bytes(head),
-        "entry": orjson.loads(bytes(entry)) if entry is not None else None,
+        "state": state.decode(),
+        "seq": int.from_bytes(seq),
+        "hash": head,
+        "entry": orjson.loads(entry) if entry is not None else None,
     }
 
 
