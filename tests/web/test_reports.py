@@ -1,0 +1,146 @@
+"""Reports over HTTP: the only words about an action, from the record alone, the same for everybody, kept once told."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from approvals.tasks import lapse
+from ledger.rules.lifecycle import TRANSITIONS, State
+from ledger.tenancy import tenancy
+from reviews import queries as after
+from tests.workshop import Clock, Workshop, result
+
+
+def told(shop: Workshop, action_id: str) -> list[Any]:
+    with tenancy(shop.tenant):
+        return after.reports_of(shop.tenant, UUID(action_id))
+
+
+@pytest.mark.req("R-RI-14", "R-RI-15", "R-RI-17")
+def test_a_report_names_the_event_it_rests_on_and_is_kept(shop: Workshop):
+    started = shop.started()
+    report = shop.report(started["action_id"])
+    assert report["entry_id"] == shop.history(started["action_id"])[-1]["entry_id"]
+    kept = told(shop, started["action_id"])
+    assert [(row.code, row.text, row.completed) for row in kept] == [(report["code"], report["text"], False)]
+    assert str(kept[0].event_id) == report["entry_id"]
+
+
+@pytest.mark.req("R-RI-15")
+def test_the_same_report_to_the_same_reader_is_one_fact(shop: Workshop):
+    action_id = shop.propose()
+    for reader in (shop.agent, shop.agent, shop.reviewer, shop.agent):
+        shop.report(action_id, by=reader)
+    assert len(told(shop, action_id)) == 2
+    shop.vote(shop.approval_of(action_id))
+    shop.report(action_id)
+    assert len(told(shop, action_id)) == 3
+
+
+def test_everybody_is_told_the_same(shop: Workshop):
+    started = shop.started()
+    shop.observe(started)
+    readers = (shop.agent, shop.operator_key, shop.auditor, shop.reviewer, shop.operator)
+    reports = {str(shop.report(started["action_id"], by=reader)) for reader in readers}
+    assert len(reports) == 1
+
+
+@pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-RI-13", "R-OB-07")
+def test_nothing_is_called_done_on_the_way_to_being_done(shop: Workshop, clock: Clock, tmp_path: Any):
+    codes = []
+
+    def look(action_id: str) -> None:
+        report = shop.report(action_id)
+        codes.append(report["code"])
+        action = shop.operator_key.get(f"/actions/{action_id}").json()
+        assert action["user_status"] == {"code": report["code"], "text": report["text"]}
+        assert report["completed"] == (report["code"] == "COMPLETED") == (action["state"] == "RECONCILED_SUCCESS")
+
+    action_id = shop.propose()
+    look(action_id)
+    shop.vote(shop.approval_of(action_id))
+    look(action_id)
+    order = shop.claim()[0]
+    look(action_id)
+    started = shop.start(order).json()
+    look(action_id)
+    shop.observe(started, result=result(status="success", evidence={"note": "All done, completed, finished."}))
+    look(action_id)
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    clock.forward(seconds=90)
+    shop.read_back(action_id, clock)
+    look(action_id)
+    assert codes == [
+        *["NOT_EXECUTED"] * 3,
+        "ATTEMPTED_RESULT_UNKNOWN",
+        "RESPONSE_RECEIVED_VERIFICATION_PENDING",
+        "COMPLETED",
+    ]
+
+
+@pytest.mark.req("R-OB-05", "R-OB-06", "R-OB-07", "R-OB-08")
+def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: Any):
+    started = shop.started()
+    action_id = started["action_id"]
+    levels = [shop.report(action_id)["trust_level"]]
+    shop.observe(started)
+    levels.append(shop.report(action_id)["trust_level"])
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    clock.forward(seconds=90)
+    shop.read_back(action_id, clock)
+    levels.append(shop.report(action_id)["trust_level"])
+    assert levels == [0, 1, 3]
+
+
+@pytest.mark.req("R-RI-07", "R-RI-08", "R-HS-05")
+def test_silence_is_unknown_until_the_system_was_read(shop: Workshop, clock: Clock):
+    started = shop.started()
+    action_id = started["action_id"]
+    clock.forward(seconds=30)
+    lapse()
+    unknown = shop.report(action_id)
+    assert (unknown["code"], unknown["completed"]) == ("FINAL_STATE_UNKNOWN", False)
+    clock.forward(seconds=90)
+    shop.read_back(action_id, clock)
+    failed = shop.report(action_id)
+    assert failed["code"] == "FAILED"
+    assert failed["text"] == "Failed. The system of record shows that nothing happened."
+
+
+@pytest.mark.req("R-TC-17", "R-AP-10")
+def test_what_was_refused_or_taken_back_was_not_executed(shop: Workshop):
+    invalid = shop.call(arguments={"path": "policies/returns.md", "reason": 7})
+    assert invalid["state"] == "FAILED"
+    cancelled = shop.propose()
+    shop.agent.post(f"/actions/{cancelled}/cancel")
+    for action_id in (invalid["action_id"], cancelled):
+        report = shop.report(action_id)
+        assert (report["code"], report["completed"]) == ("NOT_EXECUTED", False)
+
+
+@pytest.mark.req("R-LE-03", "R-LE-07", "R-LE-08", "R-LE-12", "R-SM-21")
+def test_the_history_is_a_chain_of_snapshots(shop: Workshop, clock: Clock):
+    started = shop.started()
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    events = shop.history(started["action_id"])
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[0]["prev_hash"] is None
+    for before, event in pairwise(events):
+        assert event["prev_hash"] == before["entry_hash"]
+        assert event["at"] >= before["at"]
+    for event in events:
+        assert event["entry"]["action_id"] == started["action_id"]
+        assert event["actor"]["kind"] in {"agent", "system", "executor", "person"}
+
+
+@pytest.mark.req("R-SM-24")
+def test_the_lifecycle_can_be_compared_with_anyones_own(shop: Workshop):
+    machine = shop.auditor.get("/state-machine").json()
+    assert set(machine["states"]) == {str(state) for state in State}
+    assert {(each["from"], each["to"]) for each in machine["transitions"]} == TRANSITIONS
