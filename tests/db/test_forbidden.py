@@ -288,7 +288,7 @@ def test_the_connection_of_django_is_the_application_role(record):
         ({"to_state": "RECONCILED_SUCCESS"}, "event_transition_is_legal"),
         ({"to_state": "PROPOSED"}, "event_transition_is_legal"),
         ({"to_state": "DONE"}, "event_transition_is_legal"),
-        ({"subject_id": str(uuid4())}, "violates foreign key"),
+        ({"subject_id": "0193f2a4-0000-7000-8000-00000000dead"}, "violates foreign key"),
         ({"actor_id": "nobody"}, "invalid input syntax"),
     ],
     ids=repr,
