@@ -125,7 +125,9 @@ class Site:
             url = httpx.URL(str(self.address).rstrip("/") + path)
         except httpx.InvalidURL:
             raise CheckFailed(f"{path!r} is no path of this system.", retryable=False) from None
-        if not url.path.startswith(self.address.path.rstrip("/")) or origin(url) != origin(self.address):
+        below = url.path.startswith(self.address.path.rstrip("/") + "/")
+        climbs = not {".", ".."}.isdisjoint(url.path.split("/"))
+        if climbs or not below or origin(url) != origin(self.address):
             raise CheckFailed(f"{path!r} leads away from this system.", retryable=False)
         return url
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from ledger.rules.lifecycle import State
-from reviews.checks import acl
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from tests.peers import environment, verdicts
@@ -312,69 +311,3 @@ class TestNoAnswer:
             f"{bao.url}/v1/auth/userpass/users/ann", json={}, headers={"X-Vault-Token": bao.reader}, trust_env=False
         )
         assert answer.status_code == 403
-
-
-class TestTheTextOfAPolicy:
-    @pytest.mark.parametrize(
-        "text",
-        [
-            'path "a" {',
-            'path "a" { capabilities = "read" }',
-            'path "a" { capabilities = ["read" "list"] }',
-            "path = 3",
-            'other "a" { }',
-            'path "a" { capabilities = <<EOT\nread\nEOT\n}',
-            '{"path": {"a": {"capabilities": ["read"]}, "a": {}}}',
-            'path "a" { policy = "all" }',
-            "[" * 100_000,
-            'path "a" ' + "{ a = " * 100,
-        ],
-    )
-    def test_what_is_not_understood_is_never_empty(self, text):
-        with pytest.raises(acl.Unreadable):
-            acl.rules(text)
-
-    def test_hcl_and_json_say_the_same(self):
-        hcl = 'path "a" { capabilities = ["read"] /* so */ }\npath "a" { capabilities = ["list"] }'
-        assert acl.rules(hcl) == acl.rules('{"path": {"a": {"capabilities": ["read", "list"]}}}')
-
-    def test_a_denial_of_one_denies(self):
-        text = 'path "a" { capabilities = ["read"] }\npath "a" { capabilities = ["deny"] }'
-        assert acl.rules(text)["a"].capabilities == {"deny"}
-
-    def test_a_condition_that_is_gone_gives_more(self):
-        narrow = 'path "a" { capabilities = ["create"] allowed_parameters = { "x" = ["1"] } }'
-        wide = 'path "a" { capabilities = ["create"] }'
-        assert acl.gives_more(acl.rules(wide), acl.rules(narrow))
-        assert not acl.gives_more(acl.rules(narrow), acl.rules(wide))
-
-
-class TestAtRegistration:
-    def faults(self, part, **lookup):
-        return CHECK.validate({"lookup": {"effects": {"change": part}, **lookup}})
-
-    def test_good_lookups_pass(self):
-        assert self.faults({**GRANT, "token": "sr.accessor", "target_field": "principal"}, audit=AUDIT) == []
-        assert self.faults({**WRITE, "wildcard_depth": 3, "expect": "present"}) == []
-
-    @pytest.mark.parametrize(
-        "part",
-        [
-            {},
-            {**GRANT, **WRITE},
-            {**GRANT, "directory": "sys/raw"},
-            {**GRANT, "directory": "auth/../sys/users"},
-            {**GRANT, "granted": "sr.policy"},
-            {**GRANT, "granted": ["sa.policy"]},
-            {**GRANT, "target_field": "policy"},
-            {**WRITE, "wildcard_depth": 0},
-            {**WRITE, "expect": "gone"},
-            {**WRITE, "polisy": "'x'"},
-        ],
-    )
-    def test_bad_ones_are_told(self, part):
-        assert self.faults(part)
-
-    def test_the_fields_are_typed(self):
-        properties = CHECK.typed_fields({"effects": {"change": GRANT}, "audit": AUDIT})["properties"]
-        assert {"policies", "holders", "audit", "exists"} <= set(properties)

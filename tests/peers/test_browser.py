@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from ledger.rules.lifecycle import State
-from reviews.checks import pages
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from tests.peers import environment, verdicts
@@ -236,69 +235,3 @@ class TestToTheEnd:
         found = self.outcome(look(tracker, issue, **part))
         assert found.verdict.discrepancy == discrepancy
         assert found.state is not State.RECONCILED_SUCCESS
-
-
-class TestPages:
-    def find(self, text, selector):
-        return [node.value for node in pages.Page(text).find(selector)]
-
-    def test_unclosed_elements_end_where_browsers_end_them(self):
-        text = "<ul><li>one<li>two</ul><p>a<p>b<div>c</div></i><table><tr><td>1<td>2</table>"
-        assert self.find(text, "li") == ["one", "two"]
-        assert self.find(text, "td") == ["1", "2"]
-
-    def test_steps_and_values(self):
-        text = '<form id=f><p class="a b"><input name=x value="1 &amp; 2"><select name=s><option value=1>A'
-        text += "<option value=2 selected>B</select><textarea name=t>long\ntext</textarea></form>"
-        assert self.find(text, "form#f p.a.b input[name=x]") == ["1 & 2"]
-        assert self.find(text, 'select[name="s"]') == ["2"]
-        assert self.find(text, "textarea") == ["long\ntext"]
-        assert self.find(text, "div input") == []
-
-    def test_scripts_are_no_text(self):
-        assert pages.Page("<div>a<script>b</script></div>").find("div")[0].text == "a"
-
-    @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
-    def test_what_is_no_selector_is_told(self, selector):
-        with pytest.raises(pages.BadSelector):
-            pages.parsed(selector)
-
-    @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
-    def test_a_page_is_bounded(self, text):
-        with pytest.raises(pages.TooMuch):
-            pages.Page(text)
-
-
-class TestAtRegistration:
-    def faults(self, **changes):
-        part = {name: value for name, value in (LOOKUP | changes).items() if value is not None}
-        return CHECK.validate({"lookup": {"effects": {"submit": part}}})
-
-    def test_a_good_lookup_passes(self):
-        download = {"path": "'/x'", "sha256": "sr.sha256"}
-        assert self.faults(download=download, url="'/x'", expect="absent") == []
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"page": None},
-            {"page": 3},
-            {"element": "a:hover"},
-            {"element": None},
-            {"shown": {"title": "title"}},
-            {"shown": ["title"]},
-            {"account": {"selector": "p"}},
-            {"download": {"path": "'/x'"}},
-            {"confirmation": {"path": "'/x'", "where": {}}},
-            {"confirmation": "x"},
-            {"expect": "gone"},
-            {"target_field": "other"},
-            {"click": "a"},
-        ],
-    )
-    def test_a_bad_one_is_told(self, changes):
-        assert self.faults(**changes)
-
-    def test_the_fields_are_typed(self):
-        properties = CHECK.typed_fields({"effects": {"submit": LOOKUP}})["properties"]
-        assert {"subject", "title", "confirmed", "error_text"} <= set(properties)

@@ -428,33 +428,3 @@ class TestToTheEnd:
     def test_nothing_rolled_out_is_a_failure(self, on_v1):
         found = self.outcome(look(on_v1, pre=look(on_v1)))
         assert found.verdict.discrepancy == "NO_OP_FAILURE"
-
-
-class TestAtRegistration:
-    def faults(self, **changes):
-        part = {name: value for name, value in (LOOKUP | changes).items() if value is not None}
-        return CHECK.validate({"lookup": {"effects": {"rollout": part}}})
-
-    def test_a_good_lookup_passes(self):
-        assert self.faults(regions=["sr.region"], tag="'v2'", replicas="3", max_error_permille=10) == []
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"program": None},
-            {"artifact": None},
-            {"artifact": "sa.digest"},
-            {"regions": "eu"},
-            {"regions": [3]},
-            {"max_error_permille": 1001},
-            {"repository": None, "tag": "'v2'"},
-            {"target_field": "colour"},
-            {"artefact": "'x'"},
-        ],
-    )
-    def test_a_bad_one_is_told(self, changes):
-        assert self.faults(**changes)
-
-    def test_the_fields_are_typed(self):
-        properties = CHECK.typed_fields({"effects": {"rollout": LOOKUP}})["properties"]
-        assert {"artifact_sha", "error_permille", "approval_id", "regions"} <= set(properties)

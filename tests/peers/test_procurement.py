@@ -354,34 +354,3 @@ class TestToTheEnd:
     def test_a_rejected_order_is_none(self, shop):
         shop.cancel(shop.order(upto="quote"))
         assert self.outcome(look(shop)).verdict.discrepancy == "NO_OP_FAILURE"
-
-
-class TestAtRegistration:
-    def faults(self, **changes):
-        part = {name: value for name, value in (LOOKUP | changes).items() if value is not None}
-        return CHECK.validate({"lookup": {"effects": {"order": part}}})
-
-    def test_a_good_lookup_passes(self):
-        budget = {"limit": "sr.limit", "match": {"party.code": "sr.vendor"}}
-        assert self.faults(budget=budget, states=["draft"], approver="'x'") == []
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"match": None},
-            {"match": {"id; drop": "'x'"}},
-            {"amount": 3},
-            {"vendor": "sa.vendor"},
-            {"states": []},
-            {"catalogue": "yes"},
-            {"budget": {"limit": "1"}},
-            {"target_field": "colour"},
-            {"vender": "'x'"},
-        ],
-    )
-    def test_a_bad_one_is_told(self, changes):
-        assert self.faults(**changes)
-
-    def test_the_fields_are_typed(self):
-        properties = CHECK.typed_fields({"effects": {"order": LOOKUP}})["properties"]
-        assert {"amount", "vendor", "skus", "approved", "committed"} <= set(properties)

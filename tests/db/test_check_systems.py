@@ -1,0 +1,234 @@
+"""Deployments, procurement, browser and access without a peer: lookups, policies, pages, and a server's standing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from reviews.checks import access, acl, fetching, pages
+from reviews.checks.catalogue import check_for
+from reviews.checks.fetching import Answer
+from reviews.checks.interface import CheckFailed, Consistency
+
+GOOD: dict[str, dict[str, Any]] = {
+    "deployments": {
+        "program": "'shop'",
+        "artifact": "sr.digest",
+        "regions": ["sr.region"],
+        "replicas": "3",
+        "repository": "'shop'",
+        "tag": "'v2'",
+        "approval": "scope.action_id",
+        "max_error_permille": 10,
+        "tenant_field": "environment",
+    },
+    "procurement": {
+        "match": {"reference": "scope.idempotency_key"},
+        "vendor": "sr.vendor",
+        "amount": "sr.amount",
+        "states": ["draft"],
+        "catalogue": True,
+        "budget": {"limit": "sr.limit", "match": {"party.code": "sr.vendor"}},
+        "target_field": "vendor",
+    },
+    "browser_automation": {
+        "page": "'/issue' + sr.issue",
+        "element": "input[name=title]",
+        "text": "sr.title",
+        "url": "'/x'",
+        "shown": {"subject": "input[name=title]"},
+        "error": "p.error-message",
+        "account": {"selector": "p.userblock b", "name": "'reader'"},
+        "download": {"path": "'/x'", "sha256": "sr.sha256"},
+        "confirmation": {"path": "'/x'", "where": {"data/title": "sr.title"}},
+        "expect": "absent",
+        "target_field": "subject",
+    },
+    "security_infrastructure": {
+        "principal": "sr.user",
+        "directory": "auth/userpass/users",
+        "granted": ["sr.policy"],
+        "removed": [],
+        "token": "sr.accessor",
+        "wildcard_depth": 3,
+        "target_field": "principal",
+    },
+}
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("deployments", {"program": None}),
+    ("deployments", {"artifact": None}),
+    ("deployments", {"artifact": "sa.digest"}),
+    ("deployments", {"regions": "eu"}),
+    ("deployments", {"regions": [3]}),
+    ("deployments", {"max_error_permille": 1001}),
+    ("deployments", {"repository": None}),
+    ("deployments", {"target_field": "colour"}),
+    ("deployments", {"artefact": "'x'"}),
+    ("procurement", {"match": None}),
+    ("procurement", {"match": {"id; drop": "'x'"}}),
+    ("procurement", {"amount": 3}),
+    ("procurement", {"vendor": "sa.vendor"}),
+    ("procurement", {"states": []}),
+    ("procurement", {"catalogue": "yes"}),
+    ("procurement", {"budget": {"limit": "1"}}),
+    ("procurement", {"target_field": "colour"}),
+    ("procurement", {"vender": "'x'"}),
+    ("browser_automation", {"page": None}),
+    ("browser_automation", {"page": 3}),
+    ("browser_automation", {"element": "a:hover"}),
+    ("browser_automation", {"element": None}),
+    ("browser_automation", {"shown": {"title": "title"}}),
+    ("browser_automation", {"shown": ["title"]}),
+    ("browser_automation", {"account": {"selector": "p"}}),
+    ("browser_automation", {"download": {"path": "'/x'"}}),
+    ("browser_automation", {"confirmation": {"path": "'/x'", "where": {}}}),
+    ("browser_automation", {"confirmation": "x"}),
+    ("browser_automation", {"expect": "gone"}),
+    ("browser_automation", {"target_field": "other"}),
+    ("browser_automation", {"click": "a"}),
+    ("security_infrastructure", {"principal": None}),
+    ("security_infrastructure", {"policy": "'shop'"}),
+    ("security_infrastructure", {"directory": "sys/raw"}),
+    ("security_infrastructure", {"directory": "auth/../sys/users"}),
+    ("security_infrastructure", {"granted": "sr.policy"}),
+    ("security_infrastructure", {"granted": ["sa.policy"]}),
+    ("security_infrastructure", {"target_field": "policy"}),
+    ("security_infrastructure", {"wildcard_depth": 0}),
+    ("security_infrastructure", {"expect": "gone"}),
+    ("security_infrastructure", {"principle": "'x'"}),
+]
+FIELDS = {
+    "deployments": {"artifact_sha", "error_permille", "approval_id", "regions"},
+    "procurement": {"amount", "vendor", "skus", "approved", "committed"},
+    "browser_automation": {"subject", "title", "confirmed", "error_text"},
+    "security_infrastructure": {"policies", "holders", "token_policies"},
+}
+
+
+def faults(pattern, **changes):
+    part = {name: value for name, value in (GOOD[pattern] | changes).items() if value is not None}
+    return check_for(pattern).validate({"lookup": {"effects": {"it": part}}})
+
+
+@pytest.mark.parametrize("pattern", GOOD)
+def test_a_good_lookup_passes(pattern):
+    assert faults(pattern) == []
+
+
+@pytest.mark.parametrize(("pattern", "changes"), BAD)
+def test_a_bad_one_is_told(pattern, changes):
+    assert faults(pattern, **changes)
+
+
+@pytest.mark.parametrize("pattern", GOOD)
+def test_the_fields_are_typed(pattern):
+    properties = check_for(pattern).typed_fields({"effects": {"it": GOOD[pattern]}})["properties"]
+    assert FIELDS[pattern] | {"exists", "count"} <= set(properties)
+
+
+def test_a_policy_s_lookup_and_an_audit_trail():
+    check = check_for("access")
+    effects = {"write": {"policy": "sr.policy", "document": "sr.document"}}
+    assert check.validate({"lookup": {"effects": effects, "audit": {"approval": "scope.action_id"}}}) == []
+    assert check.validate({"lookup": {"effects": effects, "audit": {"actor": "'x'"}}})
+    assert "audit" in check.typed_fields({"effects": effects, "audit": {"approval": "'x'"}})["properties"]
+
+
+@pytest.mark.parametrize(
+    ("said", "standing"),
+    [
+        ({"standby": False, "performance_standby": False}, Consistency.PRIMARY),
+        ({"standby": True}, Consistency.REPLICA),
+        ({"standby": False, "performance_standby": True}, Consistency.REPLICA),
+        ({"standby": False, "replication_performance_mode": "secondary"}, Consistency.REPLICA),
+        ({}, Consistency.REPLICA),
+    ],
+)
+def test_only_the_active_node_is_the_primary(said, standing, monkeypatch):
+    """The development server is a single node, so what standby nodes answer is given here."""
+    answer = Answer("http://x/", 200, httpx.Headers(), httpx.Response(200, json=said).content)
+    monkeypatch.setattr(fetching.Site, "get", lambda *_args, **_parts: answer)
+    with fetching.Site("http://127.0.0.1:1", until=0) as site:
+        assert access._standing(site)[0] is standing
+
+
+@pytest.mark.parametrize("address", [None, 3, "", "ftp://x", "http://", "http://u:p@x", "http://x?y", "//x"])
+def test_an_address_must_be_one(address):
+    with pytest.raises(CheckFailed) as failed:
+        fetching.Site(address, until=0)
+    assert not failed.value.retryable
+
+
+@pytest.mark.parametrize("path", ["http://y/", "//y/", "/../y", "/%2e%2e/y", "/../belowx/y", "y", "/\\y", "@y"])
+def test_no_path_leads_away(path):
+    with fetching.Site("http://127.0.0.1:1/below", until=0) as site, pytest.raises(CheckFailed) as failed:
+        site.get(path)
+    assert not failed.value.retryable
+
+
+class TestTheTextOfAPolicy:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'path "a" {',
+            'path "a" { capabilities = "read" }',
+            'path "a" { capabilities = ["read" "list"] }',
+            "path = 3",
+            'other "a" { }',
+            'path "a" { capabilities = <<EOT\nread\nEOT\n}',
+            '{"path": {"a": {"capabilities": ["read"]}, "a": {}}}',
+            'path "a" { policy = "all" }',
+            "[" * 100_000,
+            'path "a" ' + "{ a = " * 100,
+        ],
+    )
+    def test_what_is_not_understood_is_never_empty(self, text):
+        with pytest.raises(acl.Unreadable):
+            acl.rules(text)
+
+    def test_hcl_and_json_say_the_same(self):
+        hcl = 'path "a" { capabilities = ["read"] /* so */ }\npath "a" { capabilities = ["list"] }'
+        assert acl.rules(hcl) == acl.rules('{"path": {"a": {"capabilities": ["read", "list"]}}}')
+
+    def test_a_denial_of_one_denies(self):
+        text = 'path "a" { capabilities = ["read"] }\npath "a" { capabilities = ["deny"] }'
+        assert acl.rules(text)["a"].capabilities == {"deny"}
+
+    def test_a_condition_that_is_gone_gives_more(self):
+        narrow = 'path "a" { capabilities = ["create"] allowed_parameters = { "x" = ["1"] } }'
+        wide = 'path "a" { capabilities = ["create"] }'
+        assert acl.gives_more(acl.rules(wide), acl.rules(narrow))
+        assert not acl.gives_more(acl.rules(narrow), acl.rules(wide))
+
+
+class TestPages:
+    def find(self, text, selector):
+        return [node.value for node in pages.Page(text).find(selector)]
+
+    def test_unclosed_elements_end_where_browsers_end_them(self):
+        text = "<ul><li>one<li>two</ul><p>a<p>b<div>c</div></i><table><tr><td>1<td>2</table>"
+        assert self.find(text, "li") == ["one", "two"]
+        assert self.find(text, "td") == ["1", "2"]
+
+    def test_steps_and_values(self):
+        text = '<form id=f><p class="a b"><input name=x value="1 &amp; 2"><select name=s><option value=1>A'
+        text += "<option value=2 selected>B</select><textarea name=t>long\ntext</textarea></form>"
+        assert self.find(text, "form#f p.a.b input[name=x]") == ["1 & 2"]
+        assert self.find(text, 'select[name="s"]') == ["2"]
+        assert self.find(text, "textarea") == ["long\ntext"]
+        assert self.find(text, "div input") == []
+
+    def test_scripts_are_no_text(self):
+        assert pages.Page("<div>a<script>b</script></div>").find("div")[0].text == "a"
+
+    @pytest.mark.parametrize("selector", ["", "a > b", "a:hover", "a[x", "a,b", "#", ".."])
+    def test_what_is_no_selector_is_told(self, selector):
+        with pytest.raises(pages.BadSelector):
+            pages.parsed(selector)
+
+    @pytest.mark.parametrize("text", ["<a>" * 60_000, "<br>" * 60_000])
+    def test_a_page_is_bounded(self, text):
+        with pytest.raises(pages.TooMuch):
+            pages.Page(text)
