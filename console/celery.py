@@ -9,8 +9,14 @@ import os
 
 from celery import Celery
 from django.conf import settings
+from kombu.transport.redis import Channel
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+# When the broker goes away, kombu would put unacknowledged messages back over the connection that is gone, and the
+# worker would die of that. They are hints: the next tick finds the rows. For the same reason a message is acknowledged
+# when its task begins, not when it ends.
+Channel.do_restore = False
 
 app = Celery("counterfoil")
 # For every thread of the web process too, not only for the one that imports this.
@@ -22,8 +28,8 @@ app.conf.update(
     # A hint that cannot be sent now is dropped, not waited for: the next tick finds the row.
     task_publish_retry=False,
     broker_transport_options={
-        # A killed worker's message comes back after the visibility timeout, looked for every 5 s;
-        # without the throttle kombu would look only each tenth time.
+        # The message of a worker that died before it began comes back after the visibility timeout, looked for
+        # every 5 s; without the throttle kombu would look only each tenth time.
         "visibility_timeout": 120,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,
@@ -35,8 +41,6 @@ app.conf.update(
     task_serializer="json",
     result_serializer="json",
     task_ignore_result=True,
-    task_acks_late=True,
-    task_reject_on_worker_lost=True,
     task_soft_time_limit=60,
     task_time_limit=90,
     worker_prefetch_multiplier=1,
