@@ -13,10 +13,11 @@ from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.ids import lower_bound
+from ledger.tenancy import first
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
-    return Agent.objects.filter(tenant_id=tenant_id, agent_id=agent_id).first()
+    return first(Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id)
 
 
 def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Agent]:
@@ -28,7 +29,7 @@ def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = No
 
 
 def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
-    return AgentVersion.objects.filter(tenant_id=tenant_id, agent_id=agent_id, version=version).first()
+    return first(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
 
 
 def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:
@@ -36,7 +37,7 @@ def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:
 
 
 def session(tenant_id: UUID, session_id: UUID) -> Session | None:
-    return Session.objects.filter(tenant_id=tenant_id, id=session_id).first()
+    return first(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
 
 
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
@@ -55,7 +56,7 @@ def sessions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) ->
 
 
 def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
-    return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, call_id=call_id).first()
+    return first(Call, "tenant_id = $1 AND session_id = $2 AND call_id = $3", tenant_id, session_id, call_id)
 
 
 def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:
@@ -86,7 +87,7 @@ def call_counts(tenant_id: UUID, agent_id: str) -> dict[str, int]:
 
 
 def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
-    return Approval.objects.filter(tenant_id=tenant_id, id=approval_id).first()
+    return first(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
 
 
 def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:

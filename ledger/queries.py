@@ -31,7 +31,7 @@ from ledger.rules import sealing
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
-from ledger.tenancy import call
+from ledger.tenancy import ask, call, first, select
 
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ def subject_state(tenant_id: UUID, subject_id: UUID) -> str | None:
 
 
 def action(tenant_id: UUID, action_id: UUID) -> Action | None:
-    return Action.objects.filter(tenant_id=tenant_id, id=action_id).first()
+    return first(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
 
 
 def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
@@ -161,25 +161,25 @@ def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
     return {each.id: each for each in Action.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
 
+_BLOCKING = sorted(str(state) for state in BLOCKS_REPEAT)
+
+
 def open_repeat(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
     """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
     blocking = (
-        Q(state__in=[str(state) for state in BLOCKS_REPEAT])
-        | Q(state=State.FAILED, blocks_until__gt=at)
-        | Q(contradicted=True)
+        "tenant_id = $1 AND operation_key = $2 AND mutating AND id IS DISTINCT FROM $3"
+        " AND (state = ANY($4) OR (state = 'FAILED' AND blocks_until > $5) OR contradicted) ORDER BY id DESC LIMIT 1"
     )
-    found = Action.objects.filter(blocking, tenant_id=tenant_id, operation_key=operation_key, mutating=True)
-    return (found.exclude(id=but) if but else found).order_by("-id").first()
+    return first(Action, blocking, tenant_id, operation_key, but, _BLOCKING, at)
 
 
 def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
     """The entry that event `seq` of a subject carries."""
-    data = (
-        Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=seq)
-        .values_list("entry", flat=True)
-        .first()
+    kept = ask(
+        "SELECT entry FROM ledger_entry WHERE tenant_id = $1 AND subject_id = $2 AND seq = $3",
+        *(tenant_id, subject_id, seq),
     )
-    return orjson.loads(bytes(data)) if data is not None else None
+    return _loaded(kept[0][0]) if kept else None
 
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
@@ -205,10 +205,8 @@ def _loaded(data: Any) -> dict[str, Any] | None:
 
 
 def wrapped_key(tenant_id: UUID, subject_id: UUID) -> bytes | None:
-    data = (
-        SubjectKey.objects.filter(tenant_id=tenant_id, subject_id=subject_id).values_list("wrapped", flat=True).first()
-    )
-    return bytes(data) if data is not None else None
+    kept = first(SubjectKey, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+    return bytes(kept.wrapped) if kept else None
 
 
 @lru_cache(maxsize=1)
@@ -218,7 +216,7 @@ def key_encryption_key() -> bytes:
 
 
 def evidence(tenant_id: UUID, pointer: UUID) -> Evidence | None:
-    return Evidence.objects.filter(tenant_id=tenant_id, id=pointer).first()
+    return first(Evidence, "tenant_id = $1 AND id = $2", tenant_id, pointer)
 
 
 def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
@@ -244,7 +242,7 @@ def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersio
 
 
 def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
-    return ContractVersion.objects.filter(tenant_id=tenant_id, digest=digest).first()
+    return first(ContractVersion, "tenant_id = $1 AND digest = $2 LIMIT 1", tenant_id, digest)
 
 
 def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
@@ -270,11 +268,11 @@ def tool_names(tenant_id: UUID) -> frozenset[str]:
 
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
     """The policy version in force, by kind."""
-    return {policy.kind: policy for policy in PolicyVersion.objects.filter(tenant_id=tenant_id, active=True)}
+    return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
 
 
 def system(tenant_id: UUID, name: str) -> System | None:
-    return System.objects.filter(tenant_id=tenant_id, name=name).first()
+    return first(System, "tenant_id = $1 AND name = $2", tenant_id, name)
 
 
 def systems(tenant_id: UUID) -> list[System]:
@@ -288,17 +286,14 @@ def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
 def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[Freeze]:
     """The freezes in force that cover this agent, tool or target."""
     covering = (
-        Q(scope="all")
-        | Q(scope="tenant")
-        | Q(scope="agent", value=agent)
-        | Q(scope="tool", value=tool)
-        | Q(scope="target", value=target)
+        "tenant_id = $1 AND lifted_at IS NULL AND (scope IN ('all', 'tenant') OR (scope = 'agent' AND value = $2)"
+        " OR (scope = 'tool' AND value = $3) OR (scope = 'target' AND value = $4)) ORDER BY id"
     )
-    return list(Freeze.objects.filter(covering, tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
+    return select(Freeze, covering, tenant_id, agent, tool, target)
 
 
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
-    return Idempotency.objects.filter(tenant_id=tenant_id, action_id=action_id).first()
+    return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
 
 
 def standing(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:

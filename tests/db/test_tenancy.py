@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
-from ledger.tenancy import call, tenancy
+from ledger.models import Action, ContractVersion, Freeze
+from ledger.tenancy import apart, ask, call, first, insert, select, tenancy
+from tests.builders import AT, propose
 
 # Outlives the transaction, unless that is rolled back.
 CHANGE = b"SELECT set_config('application_name', 'changed', false)"
@@ -78,3 +80,70 @@ def test_a_lost_connection_is_an_outage_and_no_refusal(committed_db, superuser_c
         ask_after_hanging_up(superuser_connection)
     connection.close()
     assert call(b"SELECT 1::text") == [(b"1",)]
+
+
+def a_freeze(tenant: UUID, value: str) -> Freeze:
+    return Freeze(tenant_id=tenant, id=uuid4(), scope="tool", value=value, reason="tried out", placed_at=AT)
+
+
+def insert_and_fail(row: Freeze) -> None:
+    insert(row)
+    raise ZeroDivisionError
+
+
+def test_rows_come_as_the_orm_gives_them(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        ours = first(Action, "tenant_id = $1 AND id = $2", tenant, head.id)
+        theirs = Action.objects.get(tenant_id=tenant, id=head.id)
+    names = [field.attname for field in Action._meta.concrete_fields]
+    assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
+    assert first(Action, "id = $1", uuid4()) is None
+
+
+def test_json_and_bytes_and_times_survive_the_way_in_and_out(tenant: UUID):
+    row = ContractVersion(
+        tenant_id=tenant,
+        id=uuid4(),
+        name="issue_refund",
+        version="1",
+        digest="0" * 64,
+        document=b"\x00\xff",
+        lint=[{"code": "X", "path": "/", "detail": "Zürich"}],
+        registered_at=AT,
+    )
+    with tenancy(tenant):
+        insert(row)
+        ours, theirs = select(ContractVersion, "id = $1", row.id)[0], ContractVersion.objects.get(id=row.id)
+    assert ours.lint == theirs.lint == row.lint
+    assert ours.document == bytes(theirs.document) == row.document
+    assert ours.registered_at == theirs.registered_at == AT
+
+
+def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID):
+    with tenancy(tenant):
+        insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
+        with pytest.raises(IntegrityError), apart():
+            insert(a_freeze(tenant, "three"), a_freeze(tenant, "one"))
+        assert {each.value for each in Freeze.objects.all()} == {"one", "two"}
+
+
+def test_what_fails_apart_leaves_the_rest_standing(tenant: UUID):
+    with tenancy(tenant):
+        insert(a_freeze(tenant, "kept"))
+        with pytest.raises(ZeroDivisionError), apart():
+            insert_and_fail(a_freeze(tenant, "undone"))
+        with apart():
+            insert(a_freeze(tenant, "added"))
+        # The ORM goes on in the same transaction.
+        assert sorted(Freeze.objects.values_list("value", flat=True)) == ["added", "kept"]
+
+
+def test_a_row_of_another_tenant_is_neither_seen_nor_written(tenant: UUID, other_tenant: UUID):
+    with tenancy(other_tenant):
+        insert(a_freeze(other_tenant, "theirs"))
+    with tenancy(tenant):
+        assert select(Freeze, "true") == []
+        assert ask("SELECT count(*) FROM ledger_freeze WHERE value = $1", "theirs") == [(0,)]
+        with pytest.raises(DatabaseError), apart():
+            insert(a_freeze(other_tenant, "forged"))
