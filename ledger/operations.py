@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -27,7 +27,7 @@ from ledger.rules.ids import uuid7
 from ledger.rules.lifecycle import Ground
 from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
-from ledger.tenancy import call, tenancy
+from ledger.tenancy import call, insert, tenancy
 
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
@@ -92,6 +92,14 @@ class Happening:
     causation: UUID | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that is ready to be written, and the head that it leaves."""
+
+    head: Head
+    values: tuple[bytes | str | None, ...]
+
+
 def new_id(at: datetime) -> UUID:
     """A fresh UUIDv7 of the time `at`."""
     return uuid7(at, secrets.token_bytes(10))
@@ -108,9 +116,20 @@ def lock(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
 def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Head:
     """Write one event after `head` and return the new head (D4).
 
-    Refuses an illegal step, missing grounds and an entry that breaks the schema. `head` must be locked (or new) in
-    this transaction; otherwise the database refuses, and nothing is written.
+    `head` must be locked (or new) in this transaction; otherwise the database refuses, and nothing is written.
     """
+    drafted = draft(head, happening, actor=actor, at=at)
+    write(drafted)
+    return drafted.head
+
+
+def write(*drafts: Draft) -> None:
+    """Write events in one message, in this order: one that came before its predecessor would continue nothing."""
+    call(_appending(len(drafts)), *(value for each in drafts for value in each.values))
+
+
+def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Draft:
+    """The event that `append` would write; refuses an illegal step, missing grounds and an entry out of schema."""
     state = lifecycle.step(
         head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
     )
@@ -140,10 +159,10 @@ def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> H
         ),
     )
     data = envelopes.write(envelope)
-    _insert(data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot))
-    return replace(
+    following = replace(
         head, state=state, seq=head.seq + 1, hash=envelopes.entry_hash(data), entry=snapshot, event_id=event_id
     )
+    return Draft(following, (data, entry_salt, entry_bytes, detail_salt, detail_bytes, _view(happening, snapshot)))
 
 
 def seal(
@@ -156,16 +175,19 @@ def seal(
     source: str,
     at: datetime,
     pointer: UUID | None = None,
+    is_new: bool = False,
 ) -> Sealed:
     """Store evidence, encrypted under its subject's own key, and return what an event needs to commit to it.
 
-    `pointer` is given where the evidence itself must name its own place.
+    `pointer` is given where the evidence itself must name its own place. A subject that `is_new` was begun in this
+    transaction: it has no key yet, and nobody can have made one.
     """
     pointer, salt = pointer or uuid4(), secrets.token_bytes(envelopes.SALT_BYTES)
     place = f"{tenant_id}/{subject_id}/{pointer}"
-    sealed = sealing.seal(_data_key(tenant_id, subject_id), secrets.token_bytes(sealing.NONCE_BYTES), data, place)
+    key, fresh = _data_key(tenant_id, subject_id, is_new=is_new)
+    sealed = sealing.seal(key, secrets.token_bytes(sealing.NONCE_BYTES), data, place)
     digest = envelopes.commitment(purpose, salt, data)
-    Evidence.objects.create(
+    evidence = Evidence(
         tenant_id=tenant_id,
         id=pointer,
         subject_id=subject_id,
@@ -178,6 +200,7 @@ def seal(
         sealed=sealed,
         commitment=digest,
     )
+    insert(*fresh, evidence)
     return Sealed(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
 
 
@@ -230,23 +253,21 @@ def _view(happening: Happening, snapshot: entries.Entry | None) -> str:
     return json.dumps(view)
 
 
-def _insert(*values: bytes | str | None) -> None:
-    call(b"SELECT ledger_append($1, $2, $3, $4, $5, $6)", *values)
+@cache
+def _appending(count: int) -> bytes:
+    calls = (f"ledger_append({', '.join(f'${6 * one + place}' for place in range(1, 7))})" for one in range(count))
+    return f"SELECT {', '.join(calls)}".encode()
 
 
-def _data_key(tenant_id: UUID, subject_id: UUID) -> bytes:
-    wrapped = queries.wrapped_key(tenant_id, subject_id)
+def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes, list[SubjectKey]]:
+    """The key of a subject's evidence, and the row to write where it is a fresh one."""
+    place = f"{tenant_id}/{subject_id}"
+    wrapped = None if is_new else queries.wrapped_key(tenant_id, subject_id)
     if wrapped is not None:
-        return sealing.open_sealed(queries.key_encryption_key(), wrapped, f"{tenant_id}/{subject_id}")
+        return sealing.open_sealed(queries.key_encryption_key(), wrapped, place), []
     key = secrets.token_bytes(32)
-    SubjectKey.objects.create(
-        tenant_id=tenant_id,
-        subject_id=subject_id,
-        wrapped=sealing.seal(
-            queries.key_encryption_key(), secrets.token_bytes(sealing.NONCE_BYTES), key, f"{tenant_id}/{subject_id}"
-        ),
-    )
-    return key
+    wrapped = sealing.seal(queries.key_encryption_key(), secrets.token_bytes(sealing.NONCE_BYTES), key, place)
+    return key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, wrapped=wrapped)]
 
 
 class VersionTaken(Refused):

@@ -15,11 +15,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F
 
 from approvals import queries
-from approvals.models import Agent, AgentVersion, Approval, Call, Session
+from approvals.models import AgentVersion, Approval, Call, Session
 from approvals.operations.votes import approval_block, request_approval
 from approvals.queries import disclosed_contract
 from approvals.rules import gate, nudge, pins, policy, registry
@@ -31,6 +29,7 @@ from ledger.rules.contract import Contract
 from ledger.rules.entry import Entry
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
+from ledger.tenancy import apart, ask, insert
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +57,15 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One call's answer as api.md has it, without the user status, which the reader's moment decides."""
+    """One call's answer as api.md has it, without the user status, which the reader's moment decides.
+
+    `entry` is the new action's, as it was just written; an answer that is given again has none.
+    """
 
     document: dict[str, Any]
     action_id: UUID | None
     state: str | None
+    entry: Entry | None = None
 
 
 Compiler = Callable[[Contract, str], str | None]
@@ -94,12 +97,12 @@ def _answer(session: Session, raw: Any, *, trace: Trace, compile_predicate: Comp
         if before is not None:
             return _replayed(before, request_hash)
     try:
-        with transaction.atomic():
+        with apart():
             verdict = _judge(session, call, compile_predicate=compile_predicate, at=at)
             return _record(session, call, verdict, request_hash, trace=trace, at=at)
     except Exception:
         log.exception("the gate could not judge a call")
-        with transaction.atomic():
+        with apart():
             return _record(session, call, gate.gate_fault(call), request_hash, trace=trace, at=at)
 
 
@@ -133,7 +136,7 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
 
 def _standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
     tenant_id = session.tenant_id
-    agent = Agent.objects.filter(tenant_id=tenant_id, agent_id=session.agent_id).first()
+    agent = queries.agent(tenant_id, session.agent_id)
     version = queries.agent_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return Standing(
@@ -209,28 +212,38 @@ def _record(
     session: Session, call: Proposal, verdict: GateVerdict, request_hash: str, *, trace: Trace, at: datetime
 ) -> Answer:
     answer = _acted(session, call, verdict, trace=trace, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
-    Call.objects.create(
-        tenant_id=session.tenant_id,
-        id=ledger.new_id(at),
-        session_id=session.id,
-        agent_id=session.agent_id,
-        call_id=call.call_id,
-        tool=call.tool[:200],
-        accepted=verdict.accepted,
-        code=verdict.code,
-        category=verdict.category,
-        reason=verdict.message,
-        request_hash=request_hash,
-        restated_goal=(call.goal or "")[:8000].replace("\x00", "\ufffd") if verdict.code == "ASK_DRIFT" else "",
-        disclosed=len(session.contract["tools"]),
-        action_id=answer.action_id,
-        result=answer.document,
-        at=at,
+    insert(
+        Call(
+            tenant_id=session.tenant_id,
+            id=ledger.new_id(at),
+            session_id=session.id,
+            agent_id=session.agent_id,
+            call_id=call.call_id,
+            tool=call.tool[:200],
+            accepted=verdict.accepted,
+            code=verdict.code,
+            category=verdict.category,
+            reason=verdict.message,
+            request_hash=request_hash,
+            restated_goal=(call.goal or "")[:8000].replace("\x00", "\ufffd") if verdict.code == "ASK_DRIFT" else "",
+            disclosed=len(session.contract["tools"]),
+            action_id=answer.action_id,
+            result=answer.document,
+            at=at,
+        )
     )
-    counter = "calls_accepted" if verdict.accepted else "calls_refused"
-    Session.objects.filter(tenant_id=session.tenant_id, id=session.id).update(**{counter: F(counter) + 1})
-    setattr(session, counter, getattr(session, counter) + 1)
+    _count(session, accepted=verdict.accepted)
     return answer
+
+
+def _count(session: Session, *, accepted: bool) -> None:
+    ask(
+        "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4"
+        " WHERE tenant_id = $1 AND id = $2",
+        *(session.tenant_id, session.id, int(accepted), int(not accepted)),
+    )
+    session.calls_accepted += int(accepted)
+    session.calls_refused += int(not accepted)
 
 
 def _makes_action(verdict: GateVerdict) -> bool:
@@ -255,9 +268,10 @@ def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, trace: Tra
         media_type="application/json",
         source=f"agent {session.agent_id}",
         at=at,
+        is_new=True,
     )
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
-    head = ledger.append(
+    proposed = ledger.draft(
         ledger.Head(tenant_id=session.tenant_id, id=action_id, kind="action"),
         ledger.Happening(
             kind="proposed",
@@ -271,16 +285,18 @@ def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, trace: Tra
         actor=agent,
         at=at,
     )
-    if not verdict.accepted:
-        _fail(head, verdict, at=at)
-        return Answer(_document(call, verdict, at=at, action_id=action_id, state="FAILED"), action_id, "FAILED")
-    approval = _validate(session, head, verdict, policies, digests, at=at)
-    document = _document(call, verdict, at=at, action_id=action_id, state="VALIDATED", approval=approval)
-    return Answer(document, action_id, "VALIDATED")
+    if verdict.accepted:
+        approval, following = _validated(session, proposed.head, verdict, policies, digests, at=at)
+    else:
+        approval, following = None, [_failed(proposed.head, verdict, at=at)]
+    ledger.write(proposed, *following)
+    end = following[-1].head
+    document = _document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
+    return Answer(document, action_id, end.state, end.entry)
 
 
-def _fail(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> None:
-    ledger.append(
+def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.Draft:
+    return ledger.draft(
         head,
         ledger.Happening(
             kind="validation_failed",
@@ -293,7 +309,7 @@ def _fail(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> None:
     )
 
 
-def _validate(
+def _validated(
     session: Session,
     head: ledger.Head,
     verdict: GateVerdict,
@@ -301,16 +317,25 @@ def _validate(
     digests: Mapping[str, str],
     *,
     at: datetime,
-) -> Approval | None:
+) -> tuple[Approval | None, list[ledger.Draft]]:
+    """The approval that is asked for, where one is needed, and the events of both."""
     assert verdict.contract is not None
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     need = policy.requirement(verdict.contract, rules)
-    approval = None
+    approval, drafts = None, []
     if need.required:
-        action = record.action(session.tenant_id, head.id)
-        approval = request_approval(action, verdict.contract, policies["approval"], verdict.payload, at=at)
+        approval, requested = request_approval(
+            tenant_id=session.tenant_id,
+            action_id=head.id,
+            requester=session.actor_id,
+            contract=verdict.contract,
+            version=policies["approval"],
+            payload=verdict.payload,
+            at=at,
+        )
+        drafts.append(requested)
     block = {"approval": approval_block(approval)} if approval else {}
-    ledger.append(
+    validated = ledger.draft(
         head,
         ledger.Happening(
             kind="validated",
@@ -323,7 +348,7 @@ def _validate(
         actor=ledger.SYSTEM,
         at=at,
     )
-    return approval
+    return approval, [*drafts, validated]
 
 
 def _first_entry(

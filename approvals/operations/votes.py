@@ -21,10 +21,11 @@ from approvals.queries import disclosed_contract
 from approvals.rules import binding, policy, rendering
 from ledger import operations as ledger
 from ledger import queries as record
-from ledger.rules.canonical import parse
+from ledger.rules.canonical import digest, parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import commitment, instant
 from ledger.rules.refusals import Refused
+from ledger.tenancy import insert
 
 STATEMENT_LIFE = timedelta(minutes=5)
 
@@ -36,34 +37,51 @@ class NoSuchApproval(Refused):
     status = 404
 
 
-def request_approval(action: Any, contract: Contract, version: Any, payload: bytes, *, at: datetime) -> Approval:
-    """Ask people about an action that was just validated; what they will be shown is fixed here."""
+def request_approval(
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    requester: UUID,
+    contract: Contract,
+    version: Any,
+    payload: bytes,
+    at: datetime,
+) -> tuple[Approval, ledger.Draft]:
+    """Ask people about an action that was just validated; what they will be shown is fixed here.
+
+    The event of the request is the caller's to write, with its own.
+    """
     rules = policy.parse(parse(bytes(version.document)))
     reasons = policy.requirement(contract, rules).reasons or ("POLICY_CHANGED",)
     within = contract.decide_within_s or rules.decide_within_s
-    approval = Approval.objects.create(
-        tenant_id=action.tenant_id,
+    approval = Approval(
+        tenant_id=tenant_id,
         id=ledger.new_id(at),
-        action_id=action.id,
+        action_id=action_id,
         state="REQUESTED",
-        payload_hash=action.payload_hash,
+        payload_hash=digest(payload),
         rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
         contract_digest=contract.digest,
         policy_digest=version.digest,
         policy_version=version.version,
         policy_row=", ".join(reasons)[:200],
         step_up=rules.step_up,
-        requester=action.agent_actor,
+        requester=requester,
         requested_at=at,
         decide_by=at + timedelta(seconds=within),
     )
-    ledger.append(
-        ledger.Head(tenant_id=action.tenant_id, id=approval.id, kind="approval"),
+    insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="approval", due_at=approval.decide_by))
+    return approval, _requested(approval, reasons, at=at)
+
+
+def _requested(approval: Approval, reasons: tuple[str, ...], *, at: datetime) -> ledger.Draft:
+    return ledger.draft(
+        ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
         ledger.Happening(
             kind="approval_requested",
             to="REQUESTED",
             detail={
-                "action_id": str(action.id),
+                "action_id": str(approval.action_id),
                 "payload_hash": approval.payload_hash,
                 "rendering_digest": approval.rendering_digest,
                 "decide_by": instant(approval.decide_by),
@@ -74,8 +92,6 @@ def request_approval(action: Any, contract: Contract, version: Any, payload: byt
         actor=ledger.SYSTEM,
         at=at,
     )
-    Due.objects.create(tenant_id=action.tenant_id, subject_id=approval.id, what="approval", due_at=approval.decide_by)
-    return approval
 
 
 def approval_block(approval: Approval, *, approver: UUID | None = None) -> dict[str, Any]:
@@ -367,7 +383,16 @@ def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
     fresh = None
     if before is not None or policy.requirement(contract, rules).required:
         payload = record.opened(action.tenant_id, action.payload_pointer) or b""
-        fresh = request_approval(action, contract, policies["approval"], payload, at=at)
+        fresh, requested = request_approval(
+            tenant_id=action.tenant_id,
+            action_id=action.id,
+            requester=action.agent_actor,
+            contract=contract,
+            version=policies["approval"],
+            payload=payload,
+            at=at,
+        )
+        ledger.write(requested)
     versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
     ledger.append(
         head,

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals import queries as before
+from approvals.operations.calls import Answer
 from console.api.caller import Caller
 from ledger import queries as record
 from ledger.rules.canonical import digest
@@ -21,6 +22,14 @@ def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
     if action is None:
         return {"code": "NOT_EXECUTED", "text": "Not executed. Nothing has been attempted."}
     told = reports.report_on(action, record.entry(tenant_id, action.id, action.seq) or {})
+    return {"code": str(told.code), "text": told.text}
+
+
+def status_of(answer: Answer, tenant_id: UUID) -> dict[str, str]:
+    """What may be told of a call's action, which need not be read again when it is new."""
+    if answer.entry is None or answer.state is None:
+        return user_status(tenant_id, answer.action_id)
+    told = reports.report_on_new(State(answer.state), answer.entry)
     return {"code": str(told.code), "text": told.text}
 
 

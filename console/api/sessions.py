@@ -18,7 +18,7 @@ from approvals.rules import pins
 from console.api import answers, predicates
 from console.api.caller import Caller, admits
 from console.api.edge import answer, in_tenancy
-from console.api.envelope import user_status
+from console.api.envelope import status_of
 from console.api.schemas import CallsBody, GoalBody, SessionBody
 from ledger.rules.envelope import instant
 
@@ -94,7 +94,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
         compile_predicate=predicates.added_fault,
         at=timezone.now(),
     )
-    results = [each.document | {"user_status": user_status(caller.tenant_id, each.action_id)} for each in answers]
+    results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in answers]
     return answer({"results": results, "nudge": nudge.text})
 
 

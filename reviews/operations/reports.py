@@ -35,6 +35,11 @@ def report_on(action: Any, entry: dict[str, Any]) -> Report:
     )
 
 
+def report_on_new(state: State, entry: dict[str, Any]) -> Report:
+    """What may be told about an action that was written just now: nothing has come of it yet."""
+    return rules.report(state, entry, trust_level=trust(entry, sealed=False).level)
+
+
 def _parts(action: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if action.state != State.PARTIALLY_COMMITTED:
         return (), ()
