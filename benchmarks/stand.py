@@ -50,6 +50,8 @@ class Stand:
             "COUNTERFOIL_SECRETS_DIR": str(self.secrets),
             "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
             "COUNTERFOIL_LOG_LEVEL": "WARNING",
+            # Counted on both sides, and never reached.
+            "COUNTERFOIL_RATE_PER_S": "1000000",
             "DJANGO_SETTINGS_MODULE": SETTINGS,
             "PYTHONPATH": str(ROOT),
             "PATH": os.environ.get("PATH", ""),
