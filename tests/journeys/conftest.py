@@ -14,3 +14,19 @@ def busy_ground(template, run) -> Iterator[Ground]:
     """The console and the whole example: an executor that is started again when it dies, and the mailer."""
     with opened(run) as ground, tended(ground, "executor", "consumer"):
         yield ground
+
+
+@pytest.fixture(scope="session")
+def quiet_ground(template, run) -> Iterator[Ground]:
+    """The console with the shop beside it, and nobody at work there; its record must hold in the end."""
+    with opened(run) as ground:
+        yield ground
+        ground.recover()
+        ground.verify_ledger()
+
+
+@pytest.fixture
+def quiet(quiet_ground) -> Iterator[Ground]:
+    """The quiet ground, whole again afterwards."""
+    yield quiet_ground
+    quiet_ground.recover()

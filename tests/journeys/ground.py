@@ -25,11 +25,11 @@ from console.installation import ROOT, Installation
 from console.keys import write_private
 from console.live_example import Words
 from console.processes import Child, Supervisor, tail, wait_until
-from counterfoil.agent import Agent
+from counterfoil.agent import Agent, Call, CallResult
 from example.cases import BY_NAME
 from example.environment import AGENT_ID
 from example.shop import Shop
-from example.stage import Sent, Stage
+from example.stage import SESSION_S, Sent, Stage
 from tests.conftest import CommittedDatabase, Run, Stack, new_database, new_stack
 
 # The shop's roles belong to the whole cluster: these are the words that tests/client knows them by.
@@ -138,8 +138,12 @@ class Ground:
         return Caller(http)
 
     def _client(self) -> httpx.Client:
-        self.callers.append(httpx.Client(base_url=self.stack.url, timeout=30))
+        hooks = {"response": [self._no_fault]}
+        self.callers.append(httpx.Client(base_url=self.stack.url, timeout=30, event_hooks=hooks))
         return self.callers[-1]
+
+    def _no_fault(self, answer: httpx.Response) -> None:
+        assert answer.status_code != 500, f"{answer.url}\n{self.stack.log('web')}"
 
     def stage(self, *, approved: bool = False) -> Stage:
         """What the scripted agent works with."""
@@ -159,16 +163,17 @@ class Ground:
         shown: dict[str, Any] = self.reviewer.get(f"/approvals/{approval_id}")
         return shown
 
-    def vote_on(self, approval: dict[str, Any], *, verdict: str = "approve", **headers: str) -> httpx.Response:
-        """The reviewer's answer to what they were shown, signed with the password."""
+    def vote_on(self, approval: dict[str, Any], *, url: str = "", key: str = "", password: str = "") -> httpx.Response:
+        """The reviewer approves what they were shown, and signs with the password; `url` is another way there."""
         body = {
-            "verdict": verdict,
+            "verdict": "approve",
             "payload_hash": approval["covers"]["payload_hash"],
             "rendering_digest": approval["covers"]["rendering_digest"],
             "reason": "The order and the amount are right.",
-            "password": self.password("reviewer"),
+            "password": password or self.password("reviewer"),
         }
-        return self.reviewer.post(f"/approvals/{approval['approval_id']}/votes", body, **headers)
+        path = f"{url or self.stack.url}/api/v1/approvals/{approval['approval_id']}/votes"
+        return self.reviewer.http.post(path, json=body, headers={"Idempotency-Key": key or uuid4().hex})
 
     def approve(self, action_id: str) -> None:
         answer = self.vote_on(self.approval_of(action_id))
@@ -178,6 +183,9 @@ class Ground:
 
     def history(self, action_id: str) -> list[dict[str, Any]]:
         return self.operator.items(f"/actions/{action_id}/history")
+
+    def events(self, action_id: str) -> list[str]:
+        return [event["event"] for event in self.history(action_id)]
 
     def path(self, action_id: str) -> list[str]:
         """The states that an action has passed, each once."""
@@ -209,6 +217,50 @@ class Ground:
         told, state = self.agent.report(action_id), self.state(action_id)
         assert not told.completed or state == "RECONCILED_SUCCESS", (told, state)
         return state
+
+    # Trouble
+
+    def database_url(self, name: str = "") -> str:
+        """The console's database, or another of the cluster, with the rights to lock anything in it."""
+        return self.run.postgres.url(servers.SUPERUSER, name or self.database.name)
+
+    def blocked(self, name: str = "") -> bool:
+        """Whether somebody waits for a lock in that database."""
+        with psycopg.connect(self.database_url(name)) as connection:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = %s"
+            return connection.execute(query, ["Lock"]).fetchone() != (0,)
+
+    def until_blocked(self, name: str = "") -> None:
+        self.until(lambda: self.blocked(name), lambda: f"nobody waits for a lock in {name or self.database.name}")
+
+    def again(self, sent: Sent) -> CallResult:
+        """The same wish once more, in a session of its own."""
+        session = self.agent.open_session(goal=sent.goal, ttl_seconds=SESSION_S)
+        call = Call(tool=sent.tool, arguments=sent.arguments, target_resource=sent.target or None)
+        return session.call(call, goal=sent.goal)
+
+    def restart(self) -> None:
+        """Start again what was killed of the console."""
+        for name in ("valkey", "web", "worker", "beat"):
+            if name not in self.stack.children:
+                self.stack.start(name)
+
+    def recover(self) -> None:
+        """Everything that a console needs runs again, no executor does, and nothing waits to be started."""
+        self.restart()
+        if "example-executor" in self.stack.children:
+            self.stack.kill("example-executor")
+            # The console may still hold its last claim open, for nobody: this order answers it.
+            decoy = self.send("small_refund")
+            wait_until(lambda: "grant_minted" in self.events(str(decoy.action_id)), within_s=2, every_s=0.2)
+        for action in self.operator.items("/actions", state="VALIDATED"):
+            self.operator.post(f"/actions/{action['action_id']}/cancel", {"reason": "Left over by a test."})
+
+    def verify_ledger(self) -> None:
+        """The record holds, byte by byte."""
+        words = [sys.executable, str(ROOT / "manage.py"), "verify_ledger"]
+        answer = subprocess.run(words, env=self.stack.environment, capture_output=True, text=True)
+        assert answer.returncode == 0, answer.stderr
 
     def last_words(self) -> str:
         logs = sorted(self.place.log.glob("*.log"))
@@ -260,13 +312,9 @@ def tended(ground: Ground, *names: str) -> Iterator[None]:
 
 
 @contextmanager
-def locked(url: str, statement: str) -> Iterator[psycopg.Connection]:
+def locked(url: str, statement: str, *values: str) -> Iterator[None]:
     """Hold what a statement locks until the end of the block."""
     with psycopg.connect(url) as connection:
-        connection.execute(statement)
-        yield connection
+        connection.execute(statement, values)
+        yield
         connection.rollback()
-
-
-def superuser(run: Run, database: str) -> str:
-    return run.postgres.url(servers.SUPERUSER, database)

@@ -7,15 +7,14 @@ All of them are sent at once to one console with real systems behind it; each te
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from importlib.resources import files
 
 import pytest
 
-from counterfoil.agent import Call
 from example.cases import BY_NAME
-from example.stage import SESSION_S, Sent
+from example.stage import Sent
 from tests.journeys.ground import Ground, moves
 
 REPORTS = json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())["by_state"]
@@ -63,7 +62,7 @@ def row(*marks: pytest.MarkDecorator, **values: object) -> object:
 
 TABLE = [
     row(
-        pytest.mark.req("R-AP-04", "R-RI-05", "R-OB-07"),
+        pytest.mark.req("R-RI-05"),
         case="clean_refund",
         approved=True,
         path=DONE,
@@ -78,7 +77,7 @@ TABLE = [
         told=("COMPLETED", CONFIRMED),
     ),
     row(
-        pytest.mark.req("R-DC-02", "R-RP-01", "R-RP-04"),
+        pytest.mark.req("R-DC-02", "R-RP-04", "R-RI-12"),
         case="no_effect",
         path=WRONG,
         told=("REVIEW_REQUIRED", HELD),
@@ -145,7 +144,7 @@ TABLE = [
         left={"refunds": 1, "notices": 0},
     ),
     row(
-        pytest.mark.req("R-DC-09", "R-EX-24", "R-VD-11"),
+        pytest.mark.req("R-DC-09", "R-EX-24", "R-RP-01"),
         case="late_consumer",
         path=DONE,
         told=("COMPLETED", CONFIRMED),
@@ -161,14 +160,14 @@ TABLE = [
         decided="RT-11",
     ),
     row(
-        pytest.mark.req("R-MC-02", "R-TC-17"),
+        pytest.mark.req("R-TC-17"),
         case="invented_value",
         path=("PROPOSED", "FAILED"),
         told=("NOT_EXECUTED", UNTRIED),
         code="ARGUMENT_HALLUCINATION",
     ),
     row(
-        pytest.mark.req("R-MC-03", "R-TC-04"),
+        pytest.mark.req("R-TC-04"),
         case="renamed_parameter",
         path=("PROPOSED", "FAILED"),
         told=("NOT_EXECUTED", UNTRIED),
@@ -265,7 +264,7 @@ def test_every_case_of_the_example_has_a_row():
     assert {each.case for each in ROWS} | set(GATE_ONLY) == set(BY_NAME) - {"small_refund"}
 
 
-@pytest.mark.req("R-SM-21", "R-SM-25", "R-RP-24", "R-RI-09", "R-RI-10")
+@pytest.mark.req("R-SM-25", "R-RI-09", "R-RI-10")
 @pytest.mark.parametrize("row", TABLE)
 def test_a_case_ends_as_the_table_says(played, row):
     ground, action_id = played.ground, played.action(row.name)
@@ -338,7 +337,7 @@ def test_a_late_consumer_is_asked_several_times(played):
     assert len(readbacks) >= 2
 
 
-@pytest.mark.req("R-RP-48", "R-EX-15")
+@pytest.mark.req("R-EX-15")
 def test_a_frozen_target_takes_no_more_work(played):
     ground, sent = played.ground, played.sent["duplicate"]
     ground.wait_for(played.action("duplicate"), "REVIEW_REQUIRED")
@@ -346,7 +345,7 @@ def test_a_frozen_target_takes_no_more_work(played):
     assert [each["scope"] for each in frozen if each["value"] == sent.target] == ["target"]
     order_id = played.target("duplicate")
     more = {"order_id": order_id, "amount": 100, "currency": "EUR", "reason": "goodwill"}
-    assert _sent_again(ground, sent, more) == "TARGET_FROZEN"
+    assert ground.again(replace(sent, arguments=more)).code == "TARGET_FROZEN"
 
 
 @pytest.mark.req("R-EX-08")
@@ -354,12 +353,7 @@ def test_a_frozen_target_takes_no_more_work(played):
 def test_what_is_held_cannot_be_repeated(played, case):
     ground, sent = played.ground, played.sent[case]
     ground.wait_for(played.action(case), "REVIEW_REQUIRED")
-    assert _sent_again(ground, sent, sent.arguments) == "DUPLICATE_BLOCKED"
-
-
-def _sent_again(ground, sent, arguments):
-    session = ground.agent.open_session(goal=sent.goal, ttl_seconds=SESSION_S)
-    return session.call(Call(tool=sent.tool, arguments=arguments, target_resource=sent.target), goal=sent.goal).code
+    assert ground.again(sent).code == "DUPLICATE_BLOCKED"
 
 
 def _at(event):
