@@ -1,0 +1,306 @@
+"""Each process is killed where it hurts, once with the write of that moment lost and once with it kept.
+
+Afterwards nothing is lost, nothing has run twice (the shop is counted), nothing was told as done that was not, and
+what was open could not be repeated. `quiet_ground` verifies the whole record at the end of all of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from console.processes import wait_until
+from tests.journeys.ground import Ground, locked
+from tests.journeys.hands import hands
+from tests.journeys.wire import Lost, wire
+
+STARTED = ["PROPOSED", "VALIDATED", "EXECUTING"]
+DONE = [*STARTED, "PENDING", "COMMITTED", "RECONCILED_SUCCESS"]
+SILENT = [*STARTED, "UNKNOWN", "PENDING"]
+
+START = r"^POST /api/v1/actions/[0-9a-f-]+/executions "
+OBSERVATION = r"^POST /api/v1/actions/[0-9a-f-]+/executions/\d+/observations "
+VOTE = r"^POST /api/v1/approvals/[0-9a-f-]+/votes "
+# Whoever wants to write to this action waits, in the middle of a transaction.
+ACTION = "SELECT 1 FROM ledger_action WHERE id = %s FOR UPDATE"
+# Whoever wants to change this order waits, in the shop.
+ORDER = "SELECT 1 FROM shop.orders WHERE id = %s FOR UPDATE"
+# No verdict can be written.
+RUNS = "LOCK TABLE reviews_run IN SHARE ROW EXCLUSIVE MODE"
+EXECUTOR = "example-executor"
+# Which of the two depends on whether the lease is over yet.
+UNANSWERED = ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN")
+
+
+def refunds(ground: Ground, sent) -> int:
+    return len(ground.rows("refunds", sent.arguments["order_id"]))
+
+
+def starts(ground: Ground, sent) -> int:
+    return ground.events(sent.action_id).count("execution_started")
+
+
+def kept(ground: Ground, sent, kind: str) -> int:
+    return len([each for each in ground.operator.get(f"/actions/{sent.action_id}")["evidence"] if each["kind"] == kind])
+
+
+def told(ground: Ground, sent) -> str:
+    report = ground.agent.report(sent.action_id)
+    assert not report.completed
+    return report.code
+
+
+def is_done_once(ground: Ground, sent, path=DONE) -> None:
+    ground.wait_for(sent.action_id, "RECONCILED_SUCCESS")
+    assert ground.path(sent.action_id) == path
+    assert (starts(ground, sent), refunds(ground, sent)) == (1, 1)
+
+
+def send_to(ground: Ground, executor):
+    """Send a refund that this executor has claimed and not started."""
+    sent = ground.send("small_refund")
+    executor.claim()
+    assert executor.order.action_id == sent.action_id
+    return sent
+
+
+# The executor
+
+
+@pytest.mark.req("R-EX-01", "R-EX-08", "R-EX-11")
+def test_an_executor_killed_before_its_effect(quiet):
+    sent = quiet.send("small_refund")
+    with locked(quiet.database_url("shop"), ORDER, sent.arguments["order_id"]):
+        quiet.start("executor")
+        quiet.until_blocked("shop")
+        quiet.stack.kill(EXECUTOR)
+    assert told(quiet, sent) in UNANSWERED
+    assert quiet.again(sent).code == "DUPLICATE_BLOCKED"
+    # Another executor is there all the while; the attempt is not its own.
+    quiet.start("executor")
+    quiet.wait_for(sent.action_id, "PENDING")
+    assert quiet.again(sent).code == "DUPLICATE_BLOCKED"
+    quiet.wait_for(sent.action_id, "FAILED")
+    assert quiet.path(sent.action_id) == [*SILENT, "FAILED"]
+    assert (starts(quiet, sent), refunds(quiet, sent)) == (1, 0)
+    # Proven absent, and past the horizon: only now may it be wished for again.
+    repeat = quiet.again(sent)
+    quiet.wait_for(repeat.action_id, "RECONCILED_SUCCESS")
+    assert refunds(quiet, sent) == 1
+
+
+@pytest.mark.req("R-EX-07", "R-EX-08", "R-EX-11")
+def test_an_executor_killed_after_its_effect(quiet):
+    sent = quiet.send("small_refund")
+    with wire(quiet.stack.port) as line:
+        cut = line.cut(OBSERVATION, loses=Lost.REQUEST, then=lambda: quiet.stack.kill(EXECUTOR))
+        quiet.start("executor", url=line.url)
+        assert cut.done.wait(60), quiet.last_words()
+    assert refunds(quiet, sent) == 1
+    assert told(quiet, sent) in UNANSWERED
+    assert quiet.again(sent).code == "DUPLICATE_BLOCKED"
+    quiet.start("executor")
+    is_done_once(quiet, sent, [*SILENT, "COMMITTED", "RECONCILED_SUCCESS"])
+
+
+def test_an_executor_killed_after_its_report(quiet):
+    sent = quiet.send("small_refund")
+    with wire(quiet.stack.port) as line:
+        cut = line.cut(OBSERVATION, loses=Lost.ANSWER, then=lambda: quiet.stack.kill(EXECUTOR))
+        quiet.start("executor", url=line.url)
+        assert cut.done.wait(60), quiet.last_words()
+    quiet.start("executor")
+    is_done_once(quiet, sent)
+    assert kept(quiet, sent, "observation") == 1
+
+
+# The web process: one write is held up in the middle of its transaction, another is committed and its answer lost.
+
+
+@pytest.mark.req("R-EX-03", "R-SM-21")
+def test_a_web_process_killed_at_two_starts(quiet):
+    with ExitStack() as stack:
+        line = stack.enter_context(wire(quiet.stack.port))
+        near, far = stack.enter_context(hands(quiet)), stack.enter_context(hands(quiet, url=line.url))
+        lost, committed = (send_to(quiet, each) for each in (near, far))
+        with locked(quiet.database_url(), ACTION, lost.action_id):
+            near.begin()
+            quiet.until_blocked()
+            cut = line.cut(START, loses=Lost.ANSWER, then=lambda: quiet.stack.kill("web"))
+            far.begin()
+            assert cut.done.wait(60), quiet.last_words()
+        quiet.stack.start("web")
+        assert [near.said(), far.said()] == ["success", "success"]
+        is_done_once(quiet, lost)
+        is_done_once(quiet, committed)
+
+
+@pytest.mark.req("R-EX-03", "R-SM-21")
+def test_a_web_process_killed_at_two_observations(quiet):
+    with ExitStack() as stack:
+        line = stack.enter_context(wire(quiet.stack.port))
+        held = stack.enter_context(ExitStack())
+
+        def hold(work):
+            held.enter_context(locked(quiet.database_url(), ACTION, work.action_id))
+
+        near, far = stack.enter_context(hands(quiet, after=hold)), stack.enter_context(hands(quiet, url=line.url))
+        lost, committed = (send_to(quiet, each) for each in (near, far))
+        near.begin()
+        quiet.until_blocked()
+        cut = line.cut(OBSERVATION, loses=Lost.ANSWER, then=lambda: quiet.stack.kill("web"))
+        far.begin()
+        assert cut.done.wait(60), quiet.last_words()
+        held.close()
+        quiet.stack.start("web")
+        assert refunds(quiet, lost) == 1
+        assert [near.said(), far.said()] == ["success", "success"]
+        is_done_once(quiet, lost)
+        is_done_once(quiet, committed)
+        assert [kept(quiet, each, "observation") for each in (lost, committed)] == [1, 1]
+
+
+@pytest.mark.req("R-EX-03", "R-SM-21")
+def test_a_web_process_killed_at_two_votes(quiet):
+    lost, committed = (quiet.send("small_refund", approved=True) for _ in range(2))
+    approvals = [quiet.approval_of(each.action_id) for each in (lost, committed)]
+    with wire(quiet.stack.port) as line, locked(quiet.database_url(), ACTION, lost.action_id):
+        gone = threading.Thread(target=_unanswered, args=(quiet, approvals[0]), kwargs={"key": "first"})
+        gone.start()
+        quiet.until_blocked()
+        cut = line.cut(VOTE, loses=Lost.ANSWER, then=lambda: quiet.stack.kill("web"))
+        _unanswered(quiet, approvals[1], key="second", url=line.url)
+        assert cut.done.wait(60), quiet.last_words()
+        gone.join(60)
+    quiet.stack.start("web")
+    states = [quiet.reviewer.get(f"/approvals/{each['approval_id']}")["state"] for each in approvals]
+    assert states == ["REQUESTED", "APPROVED"]
+    # The same votes again: the first is taken now, the second gets its first answer.
+    answers = [quiet.vote_on(approvals[0], key="first"), quiet.vote_on(approvals[1], key="second")]
+    assert [each.status_code for each in answers] == [201, 201]
+    assert quiet.vote_on(approvals[1]).json()["code"] == "ALREADY_DECIDED"
+    for approval in approvals:
+        shown = quiet.reviewer.get(f"/approvals/{approval['approval_id']}")
+        assert (shown["state"], len(shown["votes"])) == ("APPROVED", 1)
+    quiet.start("executor")
+    is_done_once(quiet, lost)
+    is_done_once(quiet, committed)
+
+
+def _unanswered(ground, approval, **how):
+    with pytest.raises(httpx.TransportError):
+        ground.vote_on(approval, **how)
+
+
+# Worker, beat, broker
+
+
+@pytest.mark.req("R-RI-10", "R-SM-21")
+def test_a_worker_killed_in_a_reading_and_in_a_verdict(quiet):
+    with ExitStack() as locks, hands(quiet) as near:
+        # This one is read, and its verdict cannot be written.
+        judged = send_to(quiet, near)
+        locks.enter_context(locked(quiet.database_url(), RUNS))
+        near.begin()
+        quiet.until_blocked()
+        # This one cannot be read.
+        near.after = lambda work: locks.enter_context(
+            locked(quiet.database_url("shop"), "LOCK TABLE shop.refunds IN ACCESS EXCLUSIVE MODE")
+        )
+        unread = send_to(quiet, near)
+        near.begin()
+        quiet.until_blocked("shop")
+        quiet.stack.kill("worker")
+        assert [told(quiet, each) for each in (judged, unread)] == ["RESPONSE_RECEIVED_VERIFICATION_PENDING"] * 2
+    quiet.stack.start("worker")
+    assert [kept(quiet, each, "readback") for each in (judged, unread)] == [0, 0]
+    for sent in (judged, unread):
+        is_done_once(quiet, sent)
+        assert kept(quiet, sent, "readback") == 1
+
+
+@pytest.mark.req("R-RI-10")
+def test_a_beat_that_is_killed_costs_time_and_nothing_else(quiet):
+    quiet.stack.kill("beat")
+    sent = quiet.send("small_refund")
+    quiet.start("executor")
+    quiet.wait_for(sent.action_id, "PENDING")
+    assert not wait_until(lambda: quiet.honest(sent.action_id) != "PENDING", within_s=4, every_s=0.5)
+    quiet.stack.start("beat")
+    is_done_once(quiet, sent)
+
+
+@pytest.mark.req("R-RI-10")
+def test_a_broker_that_loses_everything_loses_nothing(quiet):
+    with hands(quiet) as near, ExitStack() as held:
+        # A verdict is being written when the broker goes, and is written before it is back.
+        held.enter_context(locked(quiet.database_url(), RUNS))
+        before = send_to(quiet, near)
+        near.begin()
+        quiet.until_blocked()
+        _lose_the_broker(quiet)
+        held.close()
+        quiet.wait_for(before.action_id, "RECONCILED_SUCCESS")
+        # Work is taken and carried out; only nothing is confirmed.
+        sent = send_to(quiet, near)
+        near.begin()
+        quiet.wait_for(sent.action_id, "PENDING")
+        assert told(quiet, sent) == "RESPONSE_RECEIVED_VERIFICATION_PENDING"
+        ready = quiet.operator.http.get("/readyz")
+        assert (ready.status_code, ready.json()["reasons"][0]["code"]) == (503, "BROKER")
+    quiet.stack.start("valkey")
+    for each in (before, sent):
+        is_done_once(quiet, each)
+    assert all(quiet.stack.children[name].running() for name in ("web", "worker", "beat"))
+
+
+# Everything
+
+
+def test_everything_killed_at_once(quiet):
+    with hands(quiet) as near:
+        settled = send_to(quiet, near)
+        near.begin()
+        quiet.wait_for(settled.action_id, "RECONCILED_SUCCESS")
+        before = quiet.history(settled.action_id)
+        quiet.stack.kill("beat")
+        seen = send_to(quiet, near)
+        near.begin()
+        quiet.wait_for(seen.action_id, "PENDING")
+    waiting, held = quiet.send("small_refund", approved=True), quiet.send("small_refund")
+    with locked(quiet.database_url("shop"), ORDER, held.arguments["order_id"]):
+        quiet.start("executor")
+        quiet.until_blocked("shop")
+        for name in (EXECUTOR, "web", "worker"):
+            quiet.stack.kill(name)
+        _lose_the_broker(quiet)
+    quiet.restart()
+    quiet.start("executor")
+    is_done_once(quiet, seen)
+    quiet.wait_for(held.action_id, "FAILED")
+    assert (starts(quiet, held), refunds(quiet, held)) == (1, 0)
+    assert quiet.history(settled.action_id) == before
+    assert quiet.state(waiting.action_id) == "VALIDATED"
+    quiet.approve(waiting.action_id)
+    is_done_once(quiet, waiting)
+    quiet.verify_ledger()
+
+
+@pytest.mark.long
+def test_an_executor_killed_with_an_unspent_grant(quiet):
+    """The order stays reserved for the life of the grant (120 s), and is then another's, once."""
+    with hands(quiet) as near:
+        sent = send_to(quiet, near)
+    quiet.start("executor")
+    quiet.wait_for(sent.action_id, "RECONCILED_SUCCESS", within_s=200)
+    assert (starts(quiet, sent), refunds(quiet, sent)) == (1, 1)
+    assert quiet.events(sent.action_id).count("grant_minted") == 2
+
+
+def _lose_the_broker(ground):
+    ground.stack.kill("valkey")
+    shutil.rmtree(ground.stack.broker.folder / "appendonlydir")
