@@ -63,6 +63,7 @@ app.conf.update(
             "options": {"expires": 5},
         },
         "lapse": {"task": "approvals.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
+        "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },
 )

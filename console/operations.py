@@ -164,7 +164,7 @@ def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
 
 
 def forget(*, before: datetime) -> None:
-    """Drop answers and spent proofs that are too old to matter."""
+    """Drop answers and spent proofs that are too old to matter: nobody repeats so late, and no proof is fresh then."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
 

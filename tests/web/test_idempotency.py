@@ -12,7 +12,8 @@ import pytest
 from django.db import connection
 
 from console import operations
-from console.models import AnsweredWrite
+from console.models import AnsweredWrite, SpentProof
+from console.tasks import tidy
 from ledger.rules.canonical import digest
 from tests import day
 from tests.callers import Api
@@ -219,3 +220,14 @@ def test_documents_written_twice_are_one_action(shop: Workshop):
     first, second = (once(shop.agent, path, {"calls": [call]}) for _ in range(2))
     assert first.content == second.content
     assert len(shop.agent.get("/actions").json()["items"]) == 1
+
+
+def test_what_nobody_can_repeat_any_more_is_forgotten(shop: Workshop, clock: Clock):
+    shop.started()
+    assert once(shop.operator, "/freezes", FREEZE).status_code == 201
+    clock.forward(days=1)
+    tidy()
+    assert (AnsweredWrite.objects.count(), SpentProof.objects.count()) == (1, 1)
+    clock.forward(days=2)
+    tidy()
+    assert (AnsweredWrite.objects.count(), SpentProof.objects.count()) == (0, 0)
