@@ -45,9 +45,15 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None) -> Api:
+def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None, expires_at: datetime | None = None) -> Api:
     secret = directory.create_key(
-        tenant_id=tenant, kind=kind, name=f"{kind} key", by=ledger.SYSTEM, at=_now(), scopes=scopes
+        tenant_id=tenant,
+        kind=kind,
+        name=f"{kind} key",
+        by=ledger.SYSTEM,
+        at=_now(),
+        scopes=scopes,
+        expires_at=expires_at,
     )
     return Api(new_client(), {"Authorization": f"Bearer {secret}"})
 

@@ -39,6 +39,20 @@ class NotSignedIn(Refused):
     status = 401
 
 
+class CsrfFailed(Refused):
+    """A write by a person's session needs the CSRF token of that session."""
+
+    code = "CSRF_FAILED"
+    status = 403
+
+
+class TenantUnsaid(Refused):
+    """You have a place in several tenants; name the one you mean in `X-Tenant`."""
+
+    code = "TENANT_REQUIRED"
+    status = 400
+
+
 @dataclass(frozen=True)
 class Caller:
     """A request's identity: `kind` is agent, exec, oper, audit or person; `actor` is what the record calls it."""
@@ -91,10 +105,14 @@ class Session(AuthBase):
     openapi_name = "sessionid"
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        if not request.user.is_authenticated or not _csrf_holds(request):
+        if not request.user.is_authenticated:
             return None
+        if not _csrf_holds(request):
+            raise CsrfFailed
         places = queries.memberships(request.user)
         wanted = request.headers.get("X-Tenant")
+        if wanted is None and len(places) > 1:
+            raise TenantUnsaid
         place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
         return person(request.user, place) if place else None
 
@@ -109,6 +127,8 @@ def person(user: Any, place: Any) -> Caller:
 def _csrf_holds(request: HttpRequest) -> bool:
     if request.method in ("GET", "HEAD", "OPTIONS"):
         return True
+    # Read first: looking for the token in a form would use the body up.
+    _ = request.body
     return CsrfViewMiddleware(lambda _: None).process_view(request, lambda: None, (), {}) is None  # type: ignore[arg-type, return-value]
 
 

@@ -85,9 +85,27 @@ _RESULT: Final[dict[str, Any]] = {
 }
 
 
-def body_of(schema: str) -> dict[str, Any]:
-    """The body of a view that reads it from its bytes."""
+_ACTION: Final = {"action_id": {"type": "string", "format": "uuid"}}
+_EVIDENCE: Final[dict[str, Any]] = {
+    "EvidenceText": {
+        "type": "object",
+        "required": ["action_id", "text"],
+        "properties": _ACTION | {"text": _TEXT | {"maxLength": 500_000}, "media_type": _TEXT},
+        "additionalProperties": False,
+    },
+    "EvidenceFile": {
+        "type": "object",
+        "required": ["action_id", "file"],
+        "properties": _ACTION | {"file": {"type": "string", "format": "binary"}},
+    },
+}
+
+
+def body_of(schema: str, *, file: str = "") -> dict[str, Any]:
+    """The body of a view that reads it from its bytes: JSON, or a form with a file."""
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    if file:
+        content["multipart/form-data"] = {"schema": {"$ref": f"#/components/schemas/{file}"}}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -95,7 +113,13 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
     """The document with everything that holds for all operations alike."""
     components = document["components"]
     contract, parts = _contract_schema()
-    components["schemas"] |= {"Problem": PROBLEM, "Observation": _RESULT, "ContractDocument": contract, **parts}
+    components["schemas"] |= {
+        "Problem": PROBLEM,
+        "Observation": _RESULT,
+        "ContractDocument": contract,
+        **parts,
+        **_EVIDENCE,
+    }
     components["responses"] = {f"Problem{status}": _problem(status, text) for status, text in PROBLEMS.items()}
     components["parameters"] = {
         name.replace("-", ""): {"name": name, "in": "header", "required": False} | said

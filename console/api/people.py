@@ -15,7 +15,9 @@ from approvals.operations import votes
 from approvals.rules import binding
 from approvals.rules.rendering import render_payload
 from console.api import answers, pages
+from console.api.attachments import read_evidence
 from console.api.caller import Caller, admits
+from console.api.document import body_of
 from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
 from console.api.rate import TooMany
 from console.api.schemas import (
@@ -23,7 +25,6 @@ from console.api.schemas import (
     CasesWanted,
     CommentBody,
     ConfirmBody,
-    EvidenceBody,
     FreezeBody,
     Paged,
     ReasonBody,
@@ -225,21 +226,26 @@ def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpRespo
     return answer({"case_id": str(case_id), "state": state})
 
 
-@router.post("/evidence", summary="Store a piece of evidence about an action", response={201: answers.Pointer})
+@router.post(
+    "/evidence",
+    summary="Store a piece of evidence about an action",
+    openapi_extra=body_of("EvidenceText", file="EvidenceFile"),
+    response={201: answers.Pointer},
+)
 @admits("operator", "reviewer", "compliance")
 @in_tenancy
-def add_evidence(request: HttpRequest, body: EvidenceBody) -> HttpResponse:
+def add_evidence(request: HttpRequest) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    at = timezone.now()
-    if record.action(caller.tenant_id, body.action_id) is None:
+    action_id, data, media_type = read_evidence(request)
+    if record.action(caller.tenant_id, action_id) is None:
         raise NotFound
     pointer = cases.attach(
         tenant_id=caller.tenant_id,
-        action_id=body.action_id,
-        data=body.text.encode(),
-        media_type=body.media_type,
+        action_id=action_id,
+        data=data,
+        media_type=media_type,
         by=caller.actor,
-        at=at,
+        at=timezone.now(),
     )
     return answer({"pointer": str(pointer)}, 201)
 

@@ -76,7 +76,7 @@ def install(api: NinjaAPI) -> None:
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    if all(fault["loc"][0] == "path" for fault in error.errors):
+    if all(fault["loc"][:1] == ("path",) for fault in error.errors):
         return problem(404, "NOT_FOUND", "There is no such thing here.")
     errors = [
         {

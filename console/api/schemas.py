@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]
@@ -173,5 +173,12 @@ class FreezeBody(Body):
 
 class EvidenceBody(Body):
     action_id: Annotated[UUID, Field(strict=False)]
-    text: Annotated[str, Field(min_length=1, max_length=500_000)]
+    text: Annotated[str, Field(min_length=1, max_length=500_000)] | None = None
+    file: Annotated[bytes, Field(min_length=1)] | None = None
     media_type: Annotated[str, Field(max_length=100, pattern=r"^[a-z]+/[a-z0-9.+-]+$")] = "text/plain"
+
+    @model_validator(mode="after")
+    def _holds_one(self) -> Self:
+        if (self.text is None) == (self.file is None):
+            raise ValueError("Evidence is either a text or a file.")
+        return self

@@ -72,9 +72,10 @@ def stage(db: None) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def unhurried(settings: Any) -> None:
-    """No test is slowed down for asking often; the one about that says so itself."""
+def unhurried(settings: Any) -> Any:
+    """No test is refused for asking often; those about that say so themselves."""
     settings.COUNTERFOIL_RATE_PER_S = 0
+    return settings
 
 
 @pytest.fixture
