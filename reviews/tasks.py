@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from ledger.rules.refusals import Refused
-from reviews.operations import cases, rechecks, schedules, verification
+from reviews.operations import cases, readings, rechecks, schedules, verification
 
 log = logging.getLogger(__name__)
 BATCH = 50
@@ -37,7 +37,7 @@ def take_readings() -> int:
     taken = 0
     for tenant_id, action_id in schedules.readings_wanted():
         try:
-            taken += verification.take_reading(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
+            taken += readings.take_reading(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
         except (DatabaseError, Refused):
             log.exception("the reading before %s could not be taken", action_id)
     return taken

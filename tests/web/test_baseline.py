@@ -9,7 +9,7 @@ import pytest
 
 from ledger import queries as record
 from ledger.tenancy import tenancy
-from reviews.operations import schedules, verification
+from reviews.operations import readings, schedules
 from tests.workshop import Clock, Workshop, contract, document, result
 
 
@@ -24,7 +24,7 @@ def comparing(shop: Workshop) -> Workshop:
 
 def take_readings(clock: Clock) -> None:
     for tenant_id, action_id in schedules.readings_wanted():
-        verification.take_reading(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
+        readings.take_reading(tenant_id=tenant_id, action_id=action_id, clock=clock.now)
 
 
 def kinds(shop: Workshop, action_id: str) -> list[str]:
