@@ -131,26 +131,61 @@ class Comment(models.Model):
 
 
 class Incident(models.Model):
-    """An operations or security incident."""
+    """An operations or security incident. `about` names a lasting cause, such as a system, that has one at a time."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
     kind = models.CharField(max_length=12)
+    severity = models.SmallIntegerField(default=2)
     title = models.CharField(max_length=300)
+    about = models.CharField(max_length=200, blank=True)
+    runbook = models.CharField(max_length=48, blank=True)
     action_id = models.UUIDField(null=True)
     state = models.CharField(max_length=16)
+    closing_note = models.TextField(blank=True)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(kind__in=["operations", "security"]), name="incident_kind_is_known")
+            models.CheckConstraint(condition=Q(kind__in=["operations", "security"]), name="incident_kind_is_known"),
+            models.CheckConstraint(
+                condition=Q(severity__gte=1, severity__lte=4), name="incident_severity_is_one_of_four"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "about"],
+                condition=Q(state="OPEN") & ~Q(about=""),
+                name="incident_one_open_per_cause",
+            ),
         ]
         indexes = [models.Index(fields=["tenant_id", "action_id"], name="incident_by_action")]
 
     def __str__(self) -> str:
         return self.title
+
+
+class IncidentLink(models.Model):
+    """What belongs to an incident: an action, a case, or a freeze that was placed because of it. Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    incident_id = models.UUIDField()
+    kind = models.CharField(max_length=8)
+    subject_id = models.UUIDField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "incident_id", "kind", "subject_id"], name="incident_link_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "subject_id"], name="incident_link_by_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject_id}"
 
 
 class Report(models.Model):

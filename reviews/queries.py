@@ -10,7 +10,7 @@ import orjson
 from django.db.models import Q
 
 from ledger import queries as record
-from reviews.models import Case, Comment, Incident, Observation, Report, Run, Schedule
+from reviews.models import Case, Comment, Incident, IncidentLink, Observation, Report, Run, Schedule
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -45,6 +45,10 @@ def case(tenant_id: UUID, case_id: UUID) -> Case | None:
     return Case.objects.filter(tenant_id=tenant_id, id=case_id).first()
 
 
+def cases_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Case]:
+    return {each.id: each for each in Case.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
 def case_of(tenant_id: UUID, action_id: UUID) -> Case | None:
     """The open case of an action, or its newest one."""
     found = Case.objects.filter(tenant_id=tenant_id, action_id=action_id)
@@ -75,8 +79,38 @@ def comments_of(tenant_id: UUID, case_id: UUID) -> list[Comment]:
     return list(Comment.objects.filter(tenant_id=tenant_id, case_id=case_id).order_by("id"))
 
 
-def incidents_of(tenant_id: UUID, action_id: UUID) -> list[Incident]:
-    return list(Incident.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+def incident(tenant_id: UUID, incident_id: UUID) -> Incident | None:
+    return Incident.objects.filter(tenant_id=tenant_id, id=incident_id).first()
+
+
+def incidents_of(tenant_id: UUID, subject_id: UUID) -> list[Incident]:
+    """The incidents that an action, a case or a freeze belongs to, oldest first."""
+    linked = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=subject_id).values("incident_id")
+    found = Incident.objects.filter(Q(action_id=subject_id) | Q(id__in=linked), tenant_id=tenant_id)
+    return list(found.order_by("id"))
+
+
+def incidents(tenant_id: UUID, *, state: str = "OPEN", after: UUID | None = None, limit: int = 200) -> list[Incident]:
+    """Open incidents, the gravest first and then the oldest, or closed ones, newest first; behind the row `after`."""
+    found = Incident.objects.filter(tenant_id=tenant_id, state=state)
+    last = incident(tenant_id, after) if after is not None else None
+    if state == "OPEN":
+        if last is not None:
+            found = found.filter(Q(severity__lt=last.severity) | Q(severity=last.severity, id__gt=last.id))
+        return list(found.order_by("-severity", "id")[:limit])
+    if last is not None:
+        found = found.filter(id__lt=last.id)
+    return list(found.order_by("-id")[:limit])
+
+
+def links_of(tenant_id: UUID, incident_id: UUID) -> list[IncidentLink]:
+    return list(IncidentLink.objects.filter(tenant_id=tenant_id, incident_id=incident_id).order_by("id"))
+
+
+def freezes_held(row: Incident) -> list[Any]:
+    """The freezes in force that belong to an incident."""
+    linked = {link.subject_id for link in links_of(row.tenant_id, row.id) if link.kind == "freeze"}
+    return [each for each in record.freezes_in_force(row.tenant_id) if each.id in linked]
 
 
 def open_incidents(tenant_id: UUID) -> list[Incident]:

@@ -19,10 +19,11 @@ from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries
-from reviews.models import Case, Comment, Incident, Run
-from reviews.operations import schedules
+from reviews.models import Case, Comment, Run
+from reviews.operations import incidents, schedules
 from reviews.rules import resolutions
 from reviews.rules.discrepancies import Discrepancy
+from reviews.rules.incidents import Kind
 from reviews.rules.reconcile import Result
 from reviews.rules.resolutions import Held, Resolution
 
@@ -99,6 +100,7 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         actor=ledger.SYSTEM,
         at=at,
     )
+    incidents.join(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
     return row
 
 
@@ -128,10 +130,9 @@ def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     assert action is not None
     opened = open_case(tenant_id=tenant_id, action_id=action_id, reason=action.recovery_decision or "HELD", at=at)
     if opened is not None and action.recovery_row == "RT-21":
-        _incident(
-            tenant_id,
-            action_id,
-            kind="security",
+        incidents.open_of_action(
+            action=action,
+            kind=Kind.SECURITY,
             title=f"An executor presented another payload than the approved one ({action.tool})",
             at=at,
         )
@@ -148,49 +149,10 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
 
 
 def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: datetime) -> None:
-    """An operations or security incident about what a run found (C-18)."""
+    """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
-    _incident(tenant_id, action.id, kind=kind, title=f"{found.capitalize()}: {action.tool} on {action.target}", at=at)
-
-
-def _incident(tenant_id: UUID, action_id: UUID, *, kind: str, title: str, at: datetime) -> None:
-    row = Incident.objects.create(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
-        kind=kind,
-        title=title[:300],
-        action_id=action_id,
-        state="OPEN",
-        opened_at=at,
-    )
-    ledger.append(
-        ledger.Head(tenant_id=tenant_id, id=row.id, kind="incident"),
-        ledger.Happening(
-            kind="incident_opened", to="OPEN", detail={"kind": kind, "title": title, "action_id": str(action_id)}
-        ),
-        actor=ledger.SYSTEM,
-        at=at,
-    )
-    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    ledger.append(
-        head,
-        ledger.Happening(
-            kind="incident_opened",
-            changes={"recovery": {"incident_id": str(row.id)}},
-            detail={"incident_id": str(row.id), "kind": kind},
-        ),
-        actor=ledger.SYSTEM,
-        at=at,
-    )
-
-
-def close_incident(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """Close an incident, saying why."""
-    head = ledger.lock(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
-    ledger.append(
-        head, ledger.Happening(kind="incident_closed", to="CLOSED", detail={"reason": reason}), actor=by, at=at
-    )
-    Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="CLOSED", closed_at=at)
+    title = f"{found.capitalize()}: {action.tool} on {action.target}"
+    incidents.open_of_action(action=action, kind=Kind(kind), title=title, targets=outcome.freeze, at=at)
 
 
 def held_of(case: Case) -> Held:

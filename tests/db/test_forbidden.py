@@ -30,7 +30,7 @@ DOOR_ONLY = (*RECORD, "ledger_subject", "ledger_action", "ledger_transition")
 ADDED_ONLY = (
     *("ledger_tenant", "ledger_evidence", "ledger_subjectkey", "ledger_contractversion"),
     *("approvals_agentversion", "approvals_call", "approvals_vote"),
-    *("reviews_observation", "reviews_run", "reviews_comment", "reviews_report"),
+    *("reviews_observation", "reviews_run", "reviews_comment", "reviews_incidentlink", "reviews_report"),
 )
 # Those of them that triggers keep even from their owner.
 GUARDED = (*RECORD, "ledger_transition", *(table for table in ADDED_ONLY if table != "ledger_tenant"))

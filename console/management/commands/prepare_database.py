@@ -65,6 +65,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_case": CHANGE,
     "reviews_comment": APPEND,
     "reviews_incident": CHANGE,
+    "reviews_incidentlink": APPEND,
     "reviews_report": APPEND,
     "console_user": CHANGE,
     "console_user_groups": READ,
