@@ -2,114 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from uuid import uuid4
-
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from reviews.checks.catalogue import check_for
-from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from reviews.checks.interface import CheckFailed, Consistency
 from reviews.checks.vector import Vector
 
 pytestmark = pytest.mark.long
-
-READER = "counterfoil_vector_reader"
-BINDINGS = {
-    "sr": {"document": "d-1", "checksum": "abc", "model": "m-2", "audience": "staff"},
-    "scope": {"tenant": "acme"},
-}
-
-
-class Library:
-    """A schema of its own with documents, a vector index and a copy that is refreshed."""
-
-    def __init__(self, connection):
-        self.connection = connection
-        self.schema = f"library_{uuid4().hex[:8]}"
-        try:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        except psycopg.Error as problem:
-            pytest.skip(f"This PostgreSQL has no pgvector: {problem}")
-        self.run("CREATE SCHEMA {s}")
-        self.run(
-            "CREATE TABLE {s}.documents (id text, tenant text, audience text, model text, checksum text,"
-            " snapshot text, embedding public.vector(3))"
-        )
-        self.run("CREATE INDEX documents_embedding ON {s}.documents USING hnsw (embedding public.vector_cosine_ops)")
-        connection.execute(
-            sql.SQL("DO $$BEGIN CREATE ROLE {} LOGIN PASSWORD 'word';"
-                    " EXCEPTION WHEN duplicate_object THEN NULL; END$$").format(sql.Identifier(READER))
-        )  # fmt: skip
-        for number in range(20):
-            self.add(f"other-{number}", vector=f"[{number},1,{20 - number}]")
-        self.grant()
-
-    def grant(self):
-        for right in (
-            "CONNECT ON DATABASE {d}",
-            "USAGE ON SCHEMA {s}, public",
-            "SELECT ON ALL TABLES IN SCHEMA {s}",
-        ):
-            self.run(f"GRANT {right} TO {READER}")
-
-    def run(self, text, *values):
-        names = {"s": sql.Identifier(self.schema), "d": sql.Identifier(self.connection.info.dbname)}
-        self.connection.execute(sql.SQL(text).format(**names), values)
-
-    def add(self, number="d-1", vector="[1,9,2]", tenant="acme", audience="staff", model="m-2", checksum="abc"):
-        self.run(
-            "INSERT INTO {s}.documents VALUES (%s, %s, %s, %s, %s, 's-7', %s)",
-            number, tenant, audience, model, checksum, vector,
-        )  # fmt: skip
-
-    def guard(self):
-        """Row security as an application declares it: the searcher's audience is a session setting."""
-        self.run("ALTER TABLE {s}.documents ENABLE ROW LEVEL SECURITY")
-        self.run("CREATE POLICY audience ON {s}.documents USING (audience = current_setting('app.audience', true))")
-
-    def copy(self):
-        self.run("CREATE MATERIALIZED VIEW {s}.search AS SELECT * FROM {s}.documents")
-        self.run("CREATE INDEX search_embedding ON {s}.search USING hnsw (embedding public.vector_cosine_ops)")
-        self.grant()
-
-    def drop(self):
-        self.run("DROP SCHEMA {s} CASCADE")
-        self.run(f"DROP OWNED BY {READER}")
-
-    def look(self, *, retrieval=None, settings=None, url=None, user=READER, **part):
-        info = self.connection.info
-        address = make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=user, password="word")
-        search = {
-            "table": f"{self.schema}.documents",
-            "where": {"id": "sr.document"},
-            "embedding_column": "embedding",
-        } | (retrieval or {})
-        lookup = {
-            "table": f"{self.schema}.documents",
-            "where": {"id": "sr.document"},
-            "embedding_column": "embedding",
-            "fields": ["checksum"],
-            "tenant_column": "tenant",
-            "target_column": "id",
-            "retrieval": search,
-        } | part
-        return Vector().read(
-            system=SystemAccess("library", "vector_search", settings or {}, {"url": url or address}),
-            verification={"lookup": {"effects": {"index": {k: v for k, v in lookup.items() if v is not None}}}},
-            bindings=BINDINGS,
-            at=datetime.now(UTC),
-            timeout_s=5,
-        )
-
-
-@pytest.fixture
-def library(committed_db, superuser_connection):
-    place = Library(superuser_connection)
-    yield place
-    place.drop()
 
 
 @pytest.mark.req("R-CP-12", "R-VD-03")

@@ -1,0 +1,50 @@
+"""Fixtures of the peers: each is a real system, started for the tests that ask for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.peers.bao import bao, server
+from tests.peers.desk import desk, prepared
+from tests.peers.fleet import fleet, on_v1, on_v2
+from tests.peers.library import library
+from tests.peers.planner import planner
+from tests.peers.post import post
+from tests.peers.processor import careful, careless
+from tests.peers.tracker import issue, tracker
+from tests.peers.tryton import shop, tryton
+
+if TYPE_CHECKING:
+    from tests.peers.path import Office
+
+
+__all__ = [
+    "bao",
+    "careful",
+    "careless",
+    "desk",
+    "fleet",
+    "issue",
+    "library",
+    "office",
+    "on_v1",
+    "on_v2",
+    "planner",
+    "post",
+    "prepared",
+    "server",
+    "shop",
+    "tracker",
+    "tryton",
+]
+
+
+@pytest.fixture
+def office(db: None, secrets_dir: Path) -> Office:
+    """A tenant in the test's own transaction; what its tools do to a peer is outside of it."""
+    from tests.peers.path import Office
+
+    return Office(secrets_dir)
