@@ -19,7 +19,8 @@ one back that was validated before.
 6. Predicates compile (D13). The caller brings the compiler, since it knows the typed fields of the
    source.
 7. A pivot step has verification, idempotent recovery and approval (R-AP-20). No tool recovers
-   itself, and no mutating tool is its own next tool: such a contract could loop.
+   itself, and no mutating tool is its own next tool: such a contract could loop. Remedies are
+   checked by `ledger.rules.remedies`.
 
 Optional fields beyond api.md's example:
 
@@ -52,7 +53,7 @@ from typing import Any, NoReturn
 import rfc8785
 from jsonschema_rs import Draft202012Validator
 
-from ledger.rules import contract_faults, schemas, targets
+from ledger.rules import contract_faults, remedies, schemas, targets
 from ledger.rules.canonical import NotCanonical, digest
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
@@ -65,6 +66,7 @@ from ledger.rules.effects import (
 )
 from ledger.rules.lint import Finding, lint
 from ledger.rules.refusals import Refused
+from ledger.rules.remedies import Recovery
 
 MAX_DOCUMENT = 256 * 1024
 MAX_DEPTH = 32
@@ -111,16 +113,6 @@ class Verification:
     settle_s: int
     recheck_after: tuple[timedelta, ...]
     document: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """Which tools undo or finish this one, and whether it may be sent again unchanged."""
-
-    compensation_tool: str | None
-    rollback_tool: str | None
-    forward_tool: str | None
-    idempotent: bool
 
 
 @dataclass(frozen=True)
@@ -277,7 +269,6 @@ def _depth_exceeds(value: Any, levels: int) -> bool:
 def _contract(document: dict[str, Any], text: bytes) -> Contract:
     kind = SideEffectClass(document["side_effect_class"])
     verification = _verification(document.get("verification"), kind)
-    recovery = document.get("recovery", {})
     claims = document.get("claims", {})
     default_boundary = Boundary.EXTERNAL if kind in UPPER_CLASSES else Boundary.UNKNOWN_BOUNDARY
     effects = verification.lookup.get("effects") if verification else None
@@ -304,12 +295,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         operation_kind=document.get("operation_kind", document["name"]),
         required_effects=tuple(document.get("required_effects", effects or ())),
         verification=verification,
-        recovery=Recovery(
-            compensation_tool=recovery.get("compensation_tool"),
-            rollback_tool=recovery.get("rollback_tool"),
-            forward_tool=recovery.get("forward_tool"),
-            idempotent=recovery.get("idempotent", False),
-        ),
+        recovery=remedies.read(document.get("recovery", {})),
         claims=Claims(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
         next_tools=tuple(document.get("next_tools", ())),
         findings=lint(document),

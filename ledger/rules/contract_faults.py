@@ -13,7 +13,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from ledger.rules import schemas, targets
+from ledger.rules import remedies, schemas, targets
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
     UPPER_CLASSES,
@@ -137,9 +137,8 @@ def _asks_approval(document: dict[str, Any], kind: SideEffectClass) -> bool:
 
 def _loop_faults(document: dict[str, Any]) -> Iterator[Fault]:
     name = document["name"]
-    for role in ("compensation_tool", "rollback_tool", "forward_tool"):
-        if document.get("recovery", {}).get(role) == name:
-            yield _fault(f"/recovery/{role}", "LOOP", "A tool cannot be its own recovery.")
+    for path, code, detail in remedies.faults(document):
+        yield _fault(path, code, detail)
     if name in document.get("next_tools", []) and document["side_effect_class"] != SideEffectClass.READ_ONLY:
         yield _fault("/next_tools", "LOOP", "A mutating tool cannot be its own next tool.")
 

@@ -164,6 +164,12 @@ def fields_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[str
     return tuple(sorted({path[1] for path in expression_tree.paths(tree) if path[0] == variable and path[1:]}))
 
 
+def paths_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The paths below one variable that an expression names, sorted: `sa.effects.refund` is ("effects", "refund")."""
+    tree = _tree(_compiled(text, tuple(sorted(variables))).program)
+    return tuple(sorted({path[1:] for path in expression_tree.paths(tree) if path[0] == variable}))
+
+
 class _Unfit(ValueError):
     """A value that the evaluator cannot carry exactly."""
 

@@ -10,9 +10,12 @@ from typing import Any
 from ledger.rules.contract import Contract, Polling
 from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
 from ledger.rules.lifecycle import State
+from ledger.rules.remedies import Recovery
 from reviews.rules.observe import Observation
 from reviews.rules.reading import Reading
+from reviews.rules.recovery import BUILT_IN, Policy
 
+NO_RECOVERY = Recovery()
 DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)
 
 
@@ -32,9 +35,7 @@ class Facts:
     predicates: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    compensation_tool: str | None = None
-    rollback_tool: str | None = None
-    forward_tool: str | None = None
+    recovery: Recovery = NO_RECOVERY
     polling: Polling = DEFAULT_POLLING
 
     @classmethod
@@ -54,9 +55,7 @@ class Facts:
             predicates=contract.predicates,
             stale_errors=contract.stale_errors,
             sources=verification.sources if verification else (),
-            compensation_tool=contract.recovery.compensation_tool,
-            rollback_tool=contract.recovery.rollback_tool,
-            forward_tool=contract.recovery.forward_tool,
+            recovery=contract.recovery,
             polling=verification.polling if verification else DEFAULT_POLLING,
         )
 
@@ -92,8 +91,10 @@ class Inputs:
 
     `entry` is the action's current entry. `horizon_at` is the instant before which an effect that is
     absent may still arrive; `sla_at` the end of the verification SLA; `attempts` the runs before this
-    one; `seed` spreads the polls of different actions. `automatic` names the recovery states that this
-    installation may enter without a person.
+    one; `seed` spreads the polls of different actions. `policy` is the recovery policy in force, and
+    `recovery_tools` the arguments of every remedy that is registered. `unwinding`: the run is being taken
+    back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
+    the effects that verified forward recoveries brought.
     """
 
     state: State
@@ -118,7 +119,11 @@ class Inputs:
     state_pointer: str | None = None
     pivot_committed: bool = False
     retry_safe: bool = False
-    automatic: frozenset[State] = frozenset()
+    policy: Policy = BUILT_IN
+    recovery_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unwinding: bool = False
+    is_remedy: bool = False
+    brought: frozenset[str] = frozenset()
 
     @property
     def claimed_success(self) -> bool:

@@ -141,3 +141,9 @@ def _over(reading: Reading, **parts: Any) -> PredicateResult:
         observed_at=reading.observed_at,
         **parts,
     )
+
+
+def is_about(text: str, effects: frozenset[str]) -> bool:
+    """Whether a predicate asks about one of these effects by name."""
+    asked = expressions.paths_of(text, "sa", expressions.VARIABLES)
+    return any(path[:1] == ("effects",) and path[1:2] and path[1] in effects for path in asked)

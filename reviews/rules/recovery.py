@@ -5,31 +5,34 @@
    them. Nothing matches: RT-99 holds (R-RP-23). The same situation always gives the same row (R-RP-22).
 2. A row names the states to pass. They are joined to the state that the action is in by legal steps
    only (C-06, C-09, C-10); a row that ends where the action already is changes nothing.
-3. Where a row names two ways: roll back only a local transaction that nobody outside could see, else
-   compensate; retry only where a retry is shown to be safe.
+3. Where a row names two ways: roll back only a local transaction that nobody outside could see, and
+   where that can be done or has been done (nothing is there any more); else compensate. Retry only
+   where a retry is shown to be safe.
 4. What a row wants may have to wait for a person: from HIGH_RISK_EXTERNAL up always (C-63), without a
-   tool for it, without anything to reverse, and where the installation may not do it by itself. The
-   decision then says what was wanted and why it is held, and ends in REVIEW_REQUIRED.
+   remedy, without anything to reverse, after a recovery action of its own, and where the policy says
+   so, by row or by state. The decision then says what was wanted and why it is held, and ends in
+   REVIEW_REQUIRED.
+5. A rollback is ordered while the action is RECONCILIATION_FAILED; only a reading that shows the target
+   unchanged leads to ROLLED_BACK (C-02).
+6. The table is part of a versioned policy (D10): a tenant's version may bring its own rows, in the same
+   vocabulary and with the same last row, hold rows for a person, and say what runs without one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from ledger.rules.canonical import canonical, digest
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.lifecycle import TRANSITIONS, State
+from reviews.rules.remedies import NAMES, RELATIONS, Order
 
 _S = State
-_BY_TOOL = {
-    _S.COMPENSATING: "compensation",
-    _S.FORWARD_RECOVERY: "forward recovery",
-    _S.ROLLED_BACK: "rollback",
-}
 _READS_AGAIN = frozenset(
     {
         "RETRY_VERIFICATION",
@@ -96,25 +99,36 @@ class Situation:
     compensation_available: bool = False
 
 
+def no_remedy(wanted: State) -> tuple[Order, ...] | str:
+    """The plan of a contract that names no tools."""
+    return f"The contract names no tool for a {NAMES[RELATIONS[wanted]]}."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """What can be done without a person here: tools that the contract names, and states that the
-    installation may enter by itself; `effect_seen` says whether there is anything to reverse or finish.
+    """What can be done without a person here. `plan` answers for a wanted state with the orders that lead there, or
+    with the reason why there are none; it is asked only where a row wants one.
+
+    `effect_seen` says whether there is anything to reverse or finish; `absent` that a strong read shows nothing;
+    `safe_without_effect` that a compensation does nothing where nothing was done (C-61); `is_remedy` that the action
+    is itself a recovery action.
     """
 
-    tools: frozenset[State] = frozenset()
-    automatic: frozenset[State] = frozenset()
+    plan: Callable[[State], tuple[Order, ...] | str] = no_remedy
     high_impact: bool = False
     local: bool = False
     effect_seen: bool = True
+    absent: bool = False
+    safe_without_effect: bool = False
+    is_remedy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """What the policy decided: the row, what it wants, and the states to pass from here.
 
-    `row` None: no discrepancy, nothing to recover. `wanted` and `held_because` say what a held decision
-    would have done and why a person must settle it first.
+    `row` None: no discrepancy, nothing to recover. `orders` are the recovery actions to propose, in their order.
+    `wanted` and `held_because` say what a held decision would have done and why a person must settle it first.
     """
 
     row: str | None
@@ -124,6 +138,7 @@ class Decision:
     incident: str | None = None
     freeze: bool = False
     next_read: bool = False
+    orders: tuple[Order, ...] = ()
     wanted: State | None = None
     held_because: str | None = None
 
@@ -138,31 +153,64 @@ class Decision:
         return None if self.row is None else f"{self.row} {self.action}"
 
 
-def _rows() -> tuple[Row, ...]:
-    document = json.loads(files("reviews.rules").joinpath("recovery_table.json").read_bytes())
-    return tuple(
-        Row(
-            id=row["id"],
-            trigger=row["inputs"]["trigger"],
-            finding=row["finding"],
-            condition=row["condition"],
-            inputs={key: value for key, value in row["inputs"].items() if key != "trigger"},
-            action=row["action"],
-            paths=tuple(tuple(map(State, path)) for path in row["state_paths"]),
-            effects=tuple(row["effects"]),
-        )
-        for row in document["rows"]
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """One version of the recovery policy: the table's rows in their order, and what runs without a person.
+
+    `digest` names the rows that decided, whatever a later release builds in.
+    """
+
+    rows: tuple[Row, ...]
+    digest: str
+    automatic: frozenset[State] = frozenset(RELATIONS)
+    hold: frozenset[str] = frozenset()
+    _matched: dict[Situation, Row] = field(default_factory=dict, repr=False)
+
+    def match(self, situation: Situation) -> Row:
+        """The first row that fits (rule 1)."""
+        found = self._matched.get(situation)
+        if found is None:
+            found = next(row for row in self.rows if _fits(row, situation))
+            if len(self._matched) < _REMEMBERED:
+                self._matched[situation] = found
+        return found
+
+
+_REMEMBERED = 4096
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    return Row(
+        id=row["id"],
+        trigger=row["inputs"]["trigger"],
+        finding=row["finding"],
+        condition=row["condition"],
+        inputs={key: value for key, value in row["inputs"].items() if key != "trigger"},
+        action=row["action"],
+        paths=tuple(tuple(map(State, path)) for path in row["state_paths"]),
+        effects=tuple(row["effects"]),
     )
 
 
-ROWS: tuple[Row, ...] = _rows()
-"""The table, in the order in which rows are tried."""
+TABLE: dict[str, Any] = json.loads(files("reviews.rules").joinpath("recovery_table.json").read_bytes())
+"""The table that is built in, with its vocabulary and the strategies that reviewers read (R-RP-41)."""
+
+ROWS: tuple[Row, ...] = tuple(map(_row, TABLE["rows"]))
+"""Its rows, in the order in which they are tried."""
+
+BUILT_IN = Policy(ROWS, digest(canonical(TABLE["rows"])))
 
 
-@lru_cache(maxsize=4096)
-def match(situation: Situation) -> Row:
-    """The first row that fits (rule 1)."""
-    return next(row for row in ROWS if _fits(row, situation))
+@lru_cache(maxsize=64)
+def parse(document: bytes) -> Policy:
+    """The policy in the bytes of a version that was checked when it was put in force."""
+    plain = json.loads(document)
+    table = plain.get("table", "built-in")
+    named = frozenset(map(State, plain.get("automatic", sorted(RELATIONS))))
+    hold = frozenset(plain.get("hold", ()))
+    if table == "built-in":
+        return Policy(ROWS, BUILT_IN.digest, named, hold)
+    return Policy(tuple(map(_row, table)), digest(canonical(table)), named, hold)
 
 
 def _fits(row: Row, situation: Situation) -> bool:
@@ -177,16 +225,21 @@ def _agrees(key: str, wanted: Any, situation: Situation) -> bool:
     return given in wanted if key in _LISTED else given is wanted
 
 
-def decide(situation: Situation, *, state: State, means: Means) -> Decision:
-    """The decision for an action in `state` (rules 1 to 4)."""
-    row = match(situation)
+def decide(situation: Situation, *, state: State, means: Means, policy: Policy = BUILT_IN) -> Decision:
+    """The decision for an action in `state` (rules 1 to 5)."""
+    row = policy.match(situation)
     path = joined(state, _way(row, situation, means))
-    wanted, held_because = None, None
+    orders: tuple[Order, ...] = ()
+    wanted: State | None = None
+    held_because: str | None = None
     last = path[-1] if path else state
-    if last in _BY_TOOL:
-        wanted, held_because = last, _hold(last, means)
+    if last in RELATIONS:
+        wanted, done = last, last is _S.ROLLED_BACK and means.absent
+        orders, held_because = ((), None) if done else _ordered(row, last, means, policy)
     if held_because is not None:
         path = (*path[:-1], _S.REVIEW_REQUIRED)
+    elif orders and last is _S.ROLLED_BACK:
+        path = path[:-1]
     ends_in_review = bool(path) and path[-1] is _S.REVIEW_REQUIRED
     critical = situation.side_effect_class == SideEffectClass.CRITICAL_MUTATION
     return Decision(
@@ -199,6 +252,7 @@ def decide(situation: Situation, *, state: State, means: Means) -> Decision:
         # A critical mutation fails closed: what is held is also stopped (R-VD-06).
         freeze=row.action in _FREEZES or (critical and ends_in_review),
         next_read=row.action in _READS_AGAIN,
+        orders=orders,
         wanted=wanted,
         held_because=held_because,
     )
@@ -208,27 +262,33 @@ def _way(row: Row, situation: Situation, means: Means) -> tuple[State, ...]:
     """The one of a row's ways that fits (rule 3)."""
     for path in row.paths:
         if path[-1] is _S.ROLLED_BACK and means.local and not situation.externally_visible:
-            return path
+            undone = means.absent or not isinstance(means.plan(_S.ROLLED_BACK), str)
+            if undone or isinstance(means.plan(_S.COMPENSATING), str):
+                return path
     first = row.paths[0]
     if first == (_S.FAILED, _S.VALIDATED) and not situation.retry_safe:
         return first[:1]
     return first
 
 
-def _hold(wanted: State, means: Means) -> str | None:
-    """Why what the row wants must wait for a person; None when it need not (rule 4)."""
-    name = _BY_TOOL[wanted]
-    if not means.effect_seen:
-        return f"Nothing was found that a {name} could act on."
-    if wanted is _S.ROLLED_BACK:
-        return "A rollback counts once a reading has shown the target unchanged; it has not run yet."
-    if wanted not in means.tools:
-        return f"The contract names no tool for a {name}."
+def _ordered(row: Row, wanted: State, means: Means, policy: Policy) -> tuple[tuple[Order, ...], str | None]:
+    """The orders of what the row wants, or why it must wait for a person (rule 4)."""
+    name = NAMES[RELATIONS[wanted]]
+    safe = wanted is _S.COMPENSATING and means.safe_without_effect
+    if means.is_remedy:
+        return (), "It is a recovery action itself; what it left behind is for a person."
+    if not means.effect_seen and not safe:
+        return (), f"Nothing was found that a {name} could act on."
+    orders = means.plan(wanted)
+    if isinstance(orders, str):
+        return (), orders
     if means.high_impact:
-        return f"From HIGH_RISK_EXTERNAL up, a {name} waits for a person."
-    if wanted not in means.automatic:
-        return f"This installation does not run a {name} without a person."
-    return None
+        return (), f"From HIGH_RISK_EXTERNAL up, a {name} waits for a person."
+    if wanted not in policy.automatic:
+        return (), f"The recovery policy runs no {name} without a person."
+    if row.id in policy.hold:
+        return (), f"The recovery policy holds {row.id} for a person."
+    return orders, None
 
 
 # Where a row's first state is not one step away, these lie between (C-06, C-09, C-10).

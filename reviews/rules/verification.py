@@ -10,6 +10,9 @@ follow; and when to look again. It decides nothing that `reconcile` and `recover
 3. A waiting verdict moves nothing; it is written down when its class or decision is a new one, so that
    polling does not fill the ledger.
 4. The entry keeps the last recovery decision when the action ends well: it says how one got there.
+5. After a forward recovery the action's own predicates are read again, and after a rollback its target: only
+   what they show ends it (R-RP-31, R-RP-33). What they do not show in time is for a person.
+6. A tool that says it has rolled its local transaction back is read at once, still EXECUTING (C-02, R-RP-36).
 """
 
 from __future__ import annotations
@@ -17,19 +20,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ledger.rules.effects import Boundary
 from ledger.rules.lifecycle import NEEDS, Ground, State
-from reviews.rules import recovery, schedule
-from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy
+from reviews.rules import predicates, recovery, schedule
+from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
 from reviews.rules.facts import Inputs
 from reviews.rules.reading import DECISIVE
-from reviews.rules.reconcile import MAX_ATTEMPTS, Result, Verdict, deadline, reconcile
+from reviews.rules.reconcile import LACKING, MAX_ATTEMPTS, SEEN, Result, Verdict, bindings, deadline, reconcile
 from reviews.rules.recovery import Decision, Means, Situation
+from reviews.rules.remedies import RELATIONS, Footing, Order, plan
 from reviews.rules.steps import KINDS, WAITING, Changes, Entry, Step, entering, laid_over
 
 VERIFIABLE_IN = frozenset({State.PENDING, State.ACCEPTED, State.UNKNOWN})
+READ_AFTER_RECOVERY = frozenset({State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED})
+"""Where a recovery action has ended and the action's own reading decides (rule 5)."""
 
 _FINAL_FAILURES = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 _WITHOUT_FINDING = frozenset({State.PENDING, State.COMMITTED})
@@ -58,7 +65,13 @@ class Outcome:
 
 def run(inputs: Inputs) -> Outcome:
     """The outcome of one verification run."""
-    if inputs.state not in VERIFIABLE_IN:
+    if inputs.state in READ_AFTER_RECOVERY:
+        return _read_after(inputs)
+    if inputs.state is State.EXECUTING:
+        undone = _read_undone(inputs)
+        if undone is not None:
+            return undone
+    elif inputs.state not in VERIFIABLE_IN:
         raise ValueError(f"an action in {inputs.state} is not verified this way")
     opening = _opening(inputs)
     if opening is not None and State.REVIEW_REQUIRED in opening.path:
@@ -66,13 +79,58 @@ def run(inputs: Inputs) -> Outcome:
         return _outcome(inputs, verdict, opening, list(_walked(inputs, verdict, opening)))
     steps = list(_first(inputs, opening))
     started = _after(inputs, steps)
-    verdict = reconcile(started)
+    verdict = _unwound(started, reconcile(started))
     decision = _decision(started, verdict)
     if decision.path:
         steps += _walked(started, verdict, decision)
     else:
         steps += _noted(started, verdict, decision)
     return _outcome(started, verdict, decision, steps)
+
+
+def _read_after(inputs: Inputs) -> Outcome:
+    """A reading after a forward recovery or a rollback has run (rule 5)."""
+    verdict = _with_what_was_brought(inputs, reconcile(inputs))
+    shown = grounds(inputs, verdict)
+    end = State.RECONCILED_SUCCESS if inputs.state is State.FORWARD_RECOVERY else State.ROLLED_BACK
+    before = str(inputs.entry["reconciliation"]["recovery_decision"] or "RT-99 HOLD_AND_ESCALATE")
+    row, _, action = before.partition(" ")
+    decision = Decision(row=row, action=action, next_read=True)
+    if NEEDS[inputs.state, end] <= shown:
+        decision = replace(decision, path=(end,))
+    elif verdict.decisive or verdict.timed_out:
+        held = f"After the recovery: {verdict.reason}"
+        decision = replace(decision, path=(State.REVIEW_REQUIRED,), case=True, held_because=held)
+    return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
+
+
+def _with_what_was_brought(inputs: Inputs, verdict: Verdict) -> Verdict:
+    """The verdict where verified forward recoveries brought some effects under keys of their own.
+
+    Their own predicates have been judged; here only the rest is asked for.
+    """
+    if not inputs.brought or verdict.result is Result.SUCCESS:
+        return verdict
+    facts = inputs.facts
+    rest = replace(
+        facts,
+        required_effects=tuple(name for name in facts.required_effects if name not in inputs.brought),
+        predicates=tuple(text for text in facts.predicates if not predicates.is_about(text, inputs.brought)),
+    )
+    found = reconcile(replace(inputs, facts=rest))
+    if found.result is not Result.SUCCESS:
+        return found
+    brought = ", ".join(sorted(inputs.brought))
+    return replace(found, reason=f"{found.reason} A verified recovery action brought {brought}.")
+
+
+def _read_undone(inputs: Inputs) -> Outcome | None:
+    """A reading of a transaction that its tool says it rolled back; None where that is not what it shows (rule 6)."""
+    verdict = reconcile(inputs)
+    if Ground.LOCAL_UNCHANGED not in grounds(inputs, verdict):
+        return None
+    decision = Decision(row=None, action=None, path=(State.ROLLED_BACK,))
+    return _outcome(inputs, verdict, decision, list(_walked(inputs, verdict, decision)))
 
 
 def situation(inputs: Inputs, verdict: Verdict) -> Situation:
@@ -96,31 +154,42 @@ def situation(inputs: Inputs, verdict: Verdict) -> Situation:
         no_op_success_allowed=facts.no_op_success_allowed,
         retry_safe=inputs.retry_safe,
         effect_committed=inputs.claimed_success or verdict.effect_seen,
-        compensation_available=facts.compensation_tool is not None,
+        compensation_available=Discrepancy.COMPENSATION_REQUIRED in verdict.triggers
+        and not isinstance(_remedies(inputs, verdict, State.COMPENSATING), str),
     )
 
 
 def means(inputs: Inputs, verdict: Verdict) -> Means:
     """What can be done here without a person."""
     facts = inputs.facts
-    named = {
-        State.COMPENSATING: facts.compensation_tool,
-        State.FORWARD_RECOVERY: facts.forward_tool,
-        State.ROLLED_BACK: facts.rollback_tool,
-    }
     return Means(
-        tools=frozenset(state for state, tool in named.items() if tool is not None),
-        automatic=inputs.automatic,
+        plan=partial(_remedies, inputs, verdict),
         high_impact=facts.high_impact,
         local=facts.boundary is Boundary.LOCAL_TRANSACTION,
         effect_seen=verdict.effect_seen,
+        absent=verdict.decisive and not _happened(inputs, verdict),
+        safe_without_effect=facts.recovery.safe_without_effect,
+        is_remedy=inputs.is_remedy,
     )
+
+
+def _remedies(inputs: Inputs, verdict: Verdict, wanted: State) -> tuple[Order, ...] | str:
+    """The orders that lead to a wanted recovery state, or why there are none."""
+    lacking = wanted is State.FORWARD_RECOVERY
+    concerned = tuple(one.name for one in verdict.effects if one.found in (LACKING if lacking else SEEN))
+    reading = inputs.readings[0] if inputs.readings else None
+    footing = Footing(recovery=inputs.facts.recovery, tools=inputs.recovery_tools, layers=bindings(inputs, reading))
+    return plan(footing, RELATIONS[wanted], concerned=concerned)
+
+
+def _happened(inputs: Inputs, verdict: Verdict) -> bool:
+    elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
+    return inputs.facts.mutating and (verdict.effect_seen or elsewhere)
 
 
 def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
     """What a verdict has shown, for the lifecycle to ask for; nothing is claimed that was not read."""
-    elsewhere = verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
-    happened = inputs.facts.mutating and (verdict.effect_seen or elsewhere)
+    happened = _happened(inputs, verdict)
     nothing = verdict.decisive and not happened
     shown = {
         Ground.DECISIVE_READ: verdict.decisive,
@@ -147,7 +216,7 @@ def _opening(inputs: Inputs) -> Decision | None:
         triggers=frozenset({PENDING_TIMEOUT}),
     )
     asked = situation(inputs, unknown)
-    return recovery.decide(asked, state=State.UNKNOWN, means=means(inputs, unknown))
+    return recovery.decide(asked, state=State.UNKNOWN, means=means(inputs, unknown), policy=inputs.policy)
 
 
 def _first(inputs: Inputs, opening: Decision | None) -> Iterator[Step]:
@@ -155,10 +224,28 @@ def _first(inputs: Inputs, opening: Decision | None) -> Iterator[Step]:
         return
     changes = entering(State.PENDING, inputs.entry, at=inputs.at)
     reason = "The target accepted the work; what it did is read back."
+    if inputs.state is State.EXECUTING:
+        reason = "The tool says that it rolled back; no reading shows that yet."
     if opening is not None:
         changes["reconciliation"]["recovery_decision"] = opening.text
         reason = "No answer came; the system of record is asked instead, and nothing is sent again."
     yield Step(state=State.PENDING, kind=KINDS[State.PENDING], reason=reason, entry=changes)
+
+
+def _unwound(inputs: Inputs, verdict: Verdict) -> Verdict:
+    """What succeeded while its run is being taken back must be reversed as well (R-DC-11, RT-51, RT-52)."""
+    if not (inputs.unwinding and inputs.facts.mutating and verdict.effect_seen):
+        return verdict
+    if not verdict.decisive or verdict.result is not Result.SUCCESS or inputs.is_remedy:
+        return verdict
+    required = Discrepancy.COMPENSATION_REQUIRED
+    return replace(
+        verdict,
+        result=Result.MISMATCH,
+        reason="It took effect, and its run is being taken back.",
+        discrepancy=required,
+        triggers=triggers(required, claimed=False),
+    )
 
 
 def _after(inputs: Inputs, steps: list[Step]) -> Inputs:
@@ -174,7 +261,7 @@ def _decision(inputs: Inputs, verdict: Verdict) -> Decision:
     """What follows from a verdict; the table is asked only where there is something to recover."""
     if verdict.triggers:
         asked = situation(inputs, verdict)
-        decision = recovery.decide(asked, state=State.PENDING, means=means(inputs, verdict))
+        decision = recovery.decide(asked, state=State.PENDING, means=means(inputs, verdict), policy=inputs.policy)
         early = not verdict.decisive and _NEED_A_VERDICT & set(decision.path)
         # RT-45, RT-47 and RT-48 end in FAILED "after a strong read shows no effect": there is none yet.
         return Decision(row=decision.row, action=decision.action, next_read=True) if early else decision
@@ -267,7 +354,7 @@ def _noted(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Ste
 
 def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[Step]) -> Outcome:
     end = steps[-1].state if steps else inputs.state
-    again = end is State.PENDING
+    again = end is State.PENDING or (decision.next_read and end in READ_AFTER_RECOVERY)
     statuses = [step.entry["idempotency"]["status"] for step in steps if "idempotency" in step.entry]
     return Outcome(
         verdict=verdict,

@@ -11,6 +11,7 @@ from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffe
 from ledger.rules.entry import amend
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State, step
+from ledger.rules.remedies import Recovery, Relation, Remedy
 from reviews.rules.facts import Facts, Inputs
 from reviews.rules.observe import Observation, Status
 from reviews.rules.reading import Consistency, Effect, Reading
@@ -39,7 +40,7 @@ MEDIUM = replace(
     boundary=Boundary.COMPENSABLE_PRE_PIVOT,
     effect_domain=EffectDomain.OTHER,
     externally_visible=False,
-    compensation_tool="cancel_refund",
+    recovery=Recovery(whole={Relation.COMPENSATION: Remedy("cancel_refund")}),
 )
 FIELDS = {"amount": 1000, "currency": "EUR"}
 SUCCESS = Observation(status=Status.SUCCESS)

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from ledger.rules.effects import Boundary, SideEffectClass
 from ledger.rules.lifecycle import State
+from ledger.rules.remedies import Recovery, Relation, Remedy
 from reviews.rules.facts import Failure
 from reviews.rules.observe import Observation, Status
 from reviews.rules.reading import Consistency, Effect
 from reviews.rules.reconcile import MAX_ATTEMPTS, Result, contradicts, reconcile
+from reviews.rules.recovery import ROWS, Policy
+from reviews.rules.remedies import RELATIONS
 from reviews.rules.verification import run
 from tests.rules.runs import (
     FACTS,
@@ -36,6 +39,7 @@ from tests.rules.runs import (
 
 REVIEWED = ["COMMITTED", "RECONCILIATION_FAILED", "REVIEW_REQUIRED"]
 SUCCEEDED = ["COMMITTED", "RECONCILED_SUCCESS"]
+TOOLS = {"cancel_refund": frozenset({"amount", "reason"}), "undo": frozenset({"order_id"})}
 
 
 def at(seconds: float):
@@ -480,35 +484,80 @@ class TestCriticalMutations:
 
 class TestRecoveryBelowHighRisk:
     def test_it_is_held_where_the_installation_may_not_act_alone(self):
-        wrong = inputs(reading(refund(fields=FIELDS | {"amount": 1})), facts=MEDIUM)
+        nobody = Policy(ROWS, "", automatic=frozenset())
+        wrong = inputs(
+            reading(refund(fields=FIELDS | {"amount": 1})), facts=MEDIUM, recovery_tools=TOOLS, policy=nobody
+        )
         outcome, passed, _ = walk(wrong)
         assert passed == REVIEWED
         assert outcome.decision.row == "RT-03"
-        assert "does not run" in str(outcome.decision.held_because)
+        assert "without a person" in str(outcome.decision.held_because)
 
     @pytest.mark.req("R-RP-03", "R-RP-50")
     def test_it_runs_beside_the_review_where_it_may(self):
         wrong = inputs(
             reading(refund(fields=FIELDS | {"amount": 1})),
             facts=MEDIUM,
-            automatic=frozenset({State.COMPENSATING}),
+            recovery_tools=TOOLS,
         )
         outcome, passed, _ = walk(wrong)
         assert passed == ["COMMITTED", "RECONCILIATION_FAILED", "COMPENSATING"]
         assert outcome.case
 
     def test_nothing_is_compensated_that_never_happened(self):
-        never = inputs(reading(no_refund()), facts=MEDIUM, automatic=frozenset({State.COMPENSATING}))
+        never = inputs(reading(no_refund()), facts=MEDIUM, recovery_tools=TOOLS)
         outcome, passed, _ = walk(never)
         assert passed == REVIEWED
         assert "Nothing was found" in str(outcome.decision.held_because)
 
     def test_a_local_transaction_is_rolled_back_only_when_nothing_was_seen(self):
-        local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION, rollback_tool="undo", compensation_tool=None)
+        undo = Recovery(whole={Relation.ROLLBACK: Remedy("undo")})
+        local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION, recovery=undo)
         wrong = reading(refund(fields=FIELDS | {"amount": 1}))
-        outcome, passed, _ = walk(inputs(wrong, facts=local))
+        outcome, passed, snapshot = walk(inputs(wrong, facts=local, recovery_tools=TOOLS))
         assert outcome.decision.wanted is State.ROLLED_BACK
-        assert passed == REVIEWED
+        assert passed == ["COMMITTED", "RECONCILIATION_FAILED"]
+        after = {"facts": local, "state": State.RECONCILIATION_FAILED, "entry": snapshot}
+        assert walk(inputs(reading(no_refund()), **after))[1] == ["ROLLED_BACK"]
+        assert walk(inputs(wrong, **after))[1] == ["REVIEW_REQUIRED"]
+
+    @pytest.mark.req("R-RP-36", "R-SM-17")
+    def test_a_tool_that_rolled_back_is_believed_only_with_a_reading(self):
+        local = replace(MEDIUM, boundary=Boundary.LOCAL_TRANSACTION)
+        said = {"facts": local, "state": State.EXECUTING, "observation": failed("CONFLICT", "rolled_back")}
+        assert walk(inputs(reading(no_refund()), **said))[1] == ["ROLLED_BACK"]
+        assert walk(inputs(reading(), **said))[1] == ["PENDING", *SUCCEEDED]
+        assert walk(inputs(failure=Failure("down", True), **said))[1] == ["PENDING"]
+
+    @pytest.mark.req("R-DC-11")
+    def test_what_took_effect_in_a_run_that_is_taken_back_is_reversed(self):
+        given = inputs(reading(), facts=MEDIUM, recovery_tools=TOOLS, unwinding=True)
+        outcome, passed, _ = walk(given)
+        assert (outcome.decision.row, passed[-1]) == ("RT-51", "COMPENSATING")
+        assert outcome.decision.orders[0].arguments == {"amount": 1000}
+        bare = inputs(reading(), facts=replace(MEDIUM, recovery=Recovery()), unwinding=True)
+        outcome, passed, _ = walk(bare)
+        assert (outcome.decision.row, passed[-1]) == ("RT-52", "REVIEW_REQUIRED")
+        assert walk(inputs(reading(), facts=MEDIUM, unwinding=True, is_remedy=True))[1] == SUCCEEDED
+
+    @pytest.mark.req("R-RP-33")
+    def test_after_a_forward_recovery_the_own_predicates_decide(self):
+        both = replace(FACTS, required_effects=("refund", "notice"))
+        later = entry(
+            State.FORWARD_RECOVERY,
+            execution={"status": "COMMITTED", "observation_pointer": None, "attempt_count": 1},
+            reconciliation={
+                "status": "RECONCILED_PARTIAL",
+                "discrepancy_class": "PARTIAL_APPLICATION",
+                "recovery_decision": "RT-10 FORWARD_RECOVERY",
+            },
+        )
+        after = {"facts": both, "state": State.FORWARD_RECOVERY, "entry": later}
+        half = reading(refund(), Effect(name="notice", present=False))
+        assert walk(inputs(half, **after))[1] == ["REVIEW_REQUIRED"]
+        assert walk(inputs(half, brought=frozenset({"notice"}), **after))[1] == ["RECONCILED_SUCCESS"]
+        whole = reading(refund(), Effect(name="notice", present=True, count=1))
+        assert walk(inputs(whole, **after))[1] == ["RECONCILED_SUCCESS"]
 
 
 class TestRepeatability:
@@ -575,8 +624,10 @@ def any_inputs(draw):
         pivot=draw(st.booleans()),
         required_effects=draw(st.sampled_from([("refund",), ("refund", "notice")])),
         no_op_success_allowed=draw(st.booleans()),
-        rollback_tool=draw(st.sampled_from([None, "undo"])),
-        forward_tool=draw(st.sampled_from([None, "finish"])),
+        recovery=Recovery(
+            whole={one: Remedy("undo") for one in draw(st.sets(st.sampled_from(Relation)))},
+            safe_without_effect=draw(st.booleans()),
+        ),
     )
     failure = draw(st.sampled_from([None, None, Failure("down", True), Failure("never", False)]))
     return inputs(
@@ -591,9 +642,10 @@ def any_inputs(draw):
         ),
         at=draw(st.sampled_from([at(10), LATER, SLA])),
         retry_safe=draw(st.booleans()),
-        automatic=frozenset(
-            draw(st.sets(st.sampled_from([State.COMPENSATING, State.FORWARD_RECOVERY, State.ROLLED_BACK])))
-        ),
+        policy=Policy(ROWS, "", frozenset(draw(st.sets(st.sampled_from(sorted(RELATIONS)))))),
+        recovery_tools=TOOLS,
+        unwinding=draw(st.booleans()),
+        is_remedy=draw(st.booleans()),
     )
 
 

@@ -10,7 +10,9 @@ from importlib.resources import files
 import pytest
 
 from ledger.rules.lifecycle import TRANSITIONS, State
-from reviews.rules.recovery import ROWS, Means, Situation, decide, joined, match
+from ledger.rules.remedies import Relation
+from reviews.rules.recovery import BUILT_IN, ROWS, Means, Policy, Situation, decide, joined, no_remedy
+from reviews.rules.remedies import Order
 
 PLAIN = Situation(
     triggers=frozenset(),
@@ -20,10 +22,9 @@ PLAIN = Situation(
     read_consistency="PRIMARY",
     idempotency_status="PENDING",
 )
-EVERYTHING = Means(
-    tools=frozenset({State.COMPENSATING, State.FORWARD_RECOVERY}),
-    automatic=frozenset({State.COMPENSATING, State.FORWARD_RECOVERY}),
-)
+UNDO = Order(relation=Relation.COMPENSATION, tool="cancel_refund", arguments={"refund": "re_1"})
+EVERYTHING = Means(plan=lambda wanted: (UNDO,))
+match = BUILT_IN.match
 # What each row says, read off the table in the requirements: row, action, last state of its way.
 ENDS = {
     "RT-01": ("RETRY_VERIFICATION", "PENDING"),
@@ -183,9 +184,9 @@ def test_a_way_that_cannot_be_joined_is_our_mistake():
         joined(State.RECONCILED_SUCCESS, (State.REVIEW_REQUIRED,))
 
 
-def decided(row_id, *, means=EVERYTHING, **changes):
+def decided(row_id, *, means=EVERYTHING, policy=BUILT_IN, **changes):
     row = next(row for row in ROWS if row.id == row_id)
-    return decide(replace(fitting(row), **changes), state=State.PENDING, means=means)
+    return decide(replace(fitting(row), **changes), state=State.PENDING, means=means, policy=policy)
 
 
 @pytest.mark.req("R-RP-24")
@@ -229,17 +230,19 @@ def test_rows_that_wait_read_again_and_move_nothing(row):
 
 @pytest.mark.req("R-RP-50", "R-RP-34")
 @pytest.mark.parametrize(
-    ("means", "because"),
+    ("means", "policy", "because"),
     [
-        (replace(EVERYTHING, high_impact=True), "HIGH_RISK_EXTERNAL"),
-        (replace(EVERYTHING, tools=frozenset()), "names no tool"),
-        (replace(EVERYTHING, automatic=frozenset()), "does not run"),
-        (replace(EVERYTHING, effect_seen=False), "Nothing was found"),
+        (replace(EVERYTHING, high_impact=True), BUILT_IN, "HIGH_RISK_EXTERNAL"),
+        (replace(EVERYTHING, plan=no_remedy), BUILT_IN, "names no tool"),
+        (replace(EVERYTHING, effect_seen=False), BUILT_IN, "Nothing was found"),
+        (replace(EVERYTHING, is_remedy=True), BUILT_IN, "recovery action itself"),
+        (EVERYTHING, Policy(ROWS, "", automatic=frozenset()), "without a person"),
+        (EVERYTHING, Policy(ROWS, "", hold=frozenset(row.id for row in ROWS)), "for a person"),
     ],
 )
 @pytest.mark.parametrize("row", ["RT-03", "RT-05", "RT-09", "RT-10", "RT-35", "RT-51"])
-def test_what_a_row_wants_may_have_to_wait_for_a_person(row, means, because):
-    found = decided(row, means=means)
+def test_what_a_row_wants_may_have_to_wait_for_a_person(row, means, policy, because):
+    found = decided(row, means=means, policy=policy)
     assert found.held
     assert because in found.held_because
     assert found.wanted in {State.COMPENSATING, State.FORWARD_RECOVERY}
@@ -251,13 +254,27 @@ def test_otherwise_it_runs_beside_a_review():
     found = decided("RT-09")
     assert found.path == (State.COMMITTED, State.PARTIALLY_COMMITTED, State.COMPENSATING)
     assert not found.held
+    assert found.orders == (UNDO,)
     assert found.case
+
+
+@pytest.mark.req("R-RP-46")
+def test_what_may_never_have_happened_is_compensated_only_where_that_is_safe():
+    unseen = replace(EVERYTHING, effect_seen=False, safe_without_effect=True)
+    assert decided("RT-05", means=unseen).path[-1] is State.COMPENSATING
+    assert decided("RT-10", means=unseen).held
 
 
 @pytest.mark.req("R-SM-17", "R-RP-31")
 def test_only_a_local_transaction_that_nobody_saw_is_to_be_rolled_back():
     local = replace(EVERYTHING, local=True)
-    assert decided("RT-03", means=local).wanted is State.ROLLED_BACK
+    ordered = decided("RT-03", means=local)
+    assert ordered.wanted is State.ROLLED_BACK
+    assert ordered.path == (State.COMMITTED, State.RECONCILIATION_FAILED)
+    assert ordered.orders
+    undone = decided("RT-03", means=replace(local, effect_seen=False, absent=True))
+    assert undone.path == (State.COMMITTED, State.RECONCILIATION_FAILED, State.ROLLED_BACK)
+    assert not undone.orders
     assert decided("RT-03", means=local, externally_visible=True).wanted is State.COMPENSATING
     assert decided("RT-03").wanted is State.COMPENSATING
 
