@@ -152,7 +152,7 @@ def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
             verification=dict(verification.document),
             bindings=plan.bindings,
             at=at,
-            timeout_s=READ_TIMEOUT_S,
+            timeout_s=float(verification.document.get("timeout_s", READ_TIMEOUT_S)),
         )
     except Refused as refused:
         # The plug-in is gone or broken since the contract was registered; that can be mended as well.

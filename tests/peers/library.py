@@ -10,8 +10,11 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from console import servers
 from reviews.checks.interface import SystemAccess
 from reviews.checks.vector import Vector
+from tests.conftest import new_database
+from tests.peers.errand import Errand
 
 READER = "counterfoil_vector_reader"
 BINDINGS = {
@@ -103,7 +106,51 @@ class Library:
 
 
 @pytest.fixture
-def library(committed_db, superuser_connection):
-    place = Library(superuser_connection)
-    yield place
-    place.drop()
+def library(template, run):
+    """In a database of its own: an extension stays, and no other test must see it."""
+    with new_database(run) as database:
+        url = run.postgres.url(servers.SUPERUSER, database.name)
+        with psycopg.connect(url, autocommit=True) as connection:
+            place = Library(connection)
+            yield place
+            place.drop()
+
+
+def indexing(library, *, search=None, settings=None, **part):
+    """The errand: a document is to be stored and found by those who may see it."""
+    info = library.connection.info
+    documents = {
+        "table": f"{library.schema}.documents",
+        "where": {"id": "sr.document"},
+        "embedding_column": "embedding",
+    }
+    usual = {
+        "version_column": "model",
+        "embedding_version": "sr.model",
+        "checksum_column": "checksum",
+        "checksum": "sr.checksum",
+        "scope_column": "audience",
+        "permission_scope": "sr.audience",
+        "corpus_column": "snapshot",
+        "tenant_column": "tenant",
+        "target_column": "id",
+        "retrieval": documents | {"visible_to": "sr.audience", "hidden_from": "'public'"} | (search or {}),
+    }
+    return Errand(
+        pattern="vector_search",
+        settings={"scope_setting": "app.audience"} | (settings or {}),
+        credential={
+            "host": info.host, "port": info.port, "dbname": info.dbname, "user": READER, "password": "word",
+        },
+        arguments={"document": "d-1", "checksum": "abc", "model": "m-2", "audience": "staff"},
+        lookup={"effects": {"index": documents | usual | part}},
+        predicates=(
+            "sa.checksum == sr.checksum",
+            "sa.embedding_version == sr.model",
+            "sa.permission_scope == sr.audience",
+            "sa.corpus_snapshot == 's-7'",
+            "sa.index_version != ''",
+            "sa.retrievable",
+        ),
+        target="document/{document}",
+    )  # fmt: skip

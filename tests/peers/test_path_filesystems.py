@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import succeeded
+from tests.peers.path import fired, succeeded
 
 TEXT = "Quiet."
 HASH = hashlib.sha256(TEXT.encode()).hexdigest()
@@ -22,16 +22,25 @@ def root(tmp_path):
     return tmp_path / "root"
 
 
-def writing(root, *, path="notes/today.md", **part):
-    usual = {"path": "sr.path", "sha256": "sr.sha256", "mode": "'0640'"}
+def writing(root, *, path="notes/today.md"):
     return Errand(
         pattern="filesystems",
         settings={"root": str(root), "protected": ["kept"]},
         arguments={"path": path, "sha256": HASH, "size": len(TEXT)},
-        lookup={"effects": {"write": usual | part}},
-        predicates=("sa.sha256 == sr.sha256", "sa.size == sr.size"),
+        lookup={"effects": {"write": {"path": "sr.path", "sha256": "sr.sha256", "mode": "'0640'"}}},
+        predicates=("sa.sha256 == sr.sha256", "sa.size == sr.size", "sa.mode == '0640'"),
         target="document/{path}",
         reading={"allow_extensions": [".md"]},
+    )
+
+
+def deleting(root, path):
+    return Errand(
+        pattern="filesystems",
+        settings={"root": str(root), "protected": ["kept"]},
+        arguments={"path": path},
+        lookup={"effects": {"delete": {"path": "sr.path", "expect": "absent"}}},
+        target="document/{path}",
     )
 
 
@@ -40,6 +49,40 @@ def write(root, *, path="notes/today.md", text=TEXT, mode=0o640):
     (root / path).chmod(mode)
 
 
+def write_outside(root):
+    (root / "notes").rmdir()
+    (root / "notes").symlink_to(root.parent / "outside")
+    write(root)
+
+
 @pytest.mark.req("R-CP-02", "R-VD-02")
 def test_a_file_that_was_written_is_a_success(office, root):
-    succeeded(office.carry_out(writing(root), lambda work: write(root)))
+    ended = office.carry_out(writing(root), lambda work: write(root))
+    succeeded(ended)
+    assert ended.effect["fields"]["path"] == "notes/today.md"
+
+
+@pytest.mark.req("R-CP-02", "R-CP-13", "R-CP-16", "R-VD-02")
+@pytest.mark.parametrize(
+    ("indicator", "effect", "path"),
+    [
+        ("file_missing", lambda root: None, "notes/today.md"),
+        ("hash_mismatch", lambda root: write(root, text="Loud."), "notes/today.md"),
+        ("unexpected_permission_mode", lambda root: write(root, mode=0o666), "notes/today.md"),
+        ("unauthorized_extension", lambda root: write(root, path="notes/today.sh"), "notes/today.sh"),
+        ("path_escapes_sandbox", write_outside, "notes/today.md"),
+    ],
+)
+def test_a_file_that_is_not_as_it_should_be(office, root, indicator, effect, path):
+    fired(office.carry_out(writing(root, path=path), lambda work: effect(root)), indicator)
+
+
+@pytest.mark.req("R-CP-02")
+def test_a_file_that_nobody_may_remove(office, root):
+    ended = office.carry_out(deleting(root, "kept/law.md"), lambda work: (root / "kept" / "law.md").unlink())
+    fired(ended, "destructive_operation_outside_policy")
+
+
+def test_a_file_that_was_to_go_and_went(office, root):
+    write(root)
+    succeeded(office.carry_out(deleting(root, "notes/today.md"), lambda work: (root / "notes" / "today.md").unlink()))
