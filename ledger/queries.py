@@ -136,6 +136,21 @@ def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict
     return [(kind, at, _loaded(kept[seq]) or {}) for kind, at, seq in found]
 
 
+def readings_taken(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
+    """The pointer of the newest reading that was taken before each action ran, where one was."""
+    taken = ask(
+        "SELECT subject_id, max(seq) FROM ledger_event"
+        " WHERE tenant_id = $1 AND subject_id = ANY($2) AND kind = 'reading_taken' GROUP BY subject_id",
+        *(tenant_id, action_ids),
+    )
+    kept = ask(
+        "SELECT subject_id, detail FROM ledger_entry WHERE tenant_id = $1"
+        " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
+        *(tenant_id, [subject for subject, _ in taken], [seq for _, seq in taken]),
+    )
+    return {subject: UUID(orjson.loads(detail)["pointer"]) for subject, detail in kept}
+
+
 def readings_wanted(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
     """Validated actions whose newest reading is wanted and not taken yet."""
     asked = Event.objects.filter(tenant_id=tenant_id, subject_id=OuterRef("id"), kind="reading_wanted")
@@ -158,7 +173,7 @@ def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
 
 
 def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
-    return {each.id: each for each in Action.objects.filter(tenant_id=tenant_id, id__in=ids)}
+    return {each.id: each for each in select(Action, "tenant_id = $1 AND id = ANY($2)", tenant_id, ids)}
 
 
 _BLOCKING = sorted(str(state) for state in BLOCKS_REPEAT)
@@ -180,6 +195,16 @@ def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:
         *(tenant_id, subject_id, seq),
     )
     return _loaded(kept[0][0]) if kept else None
+
+
+def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[str, Any]]:
+    """The entries that these events (subject, seq) carry, by subject."""
+    kept = ask(
+        "SELECT subject_id, entry FROM ledger_entry WHERE tenant_id = $1"
+        " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
+        *(tenant_id, [subject for subject, _ in places], [seq for _, seq in places]),
+    )
+    return {subject: orjson.loads(data) for subject, data in kept if data is not None}
 
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
@@ -235,6 +260,21 @@ def opened(tenant_id: UUID, pointer: UUID) -> bytes | None:
         raise sealing.CannotOpen
     key = sealing.open_sealed(key_encryption_key(), wrapped, f"{tenant_id}/{row.subject_id}")
     return sealing.open_sealed(key, bytes(row.sealed), f"{tenant_id}/{row.subject_id}/{pointer}")
+
+
+def opened_all(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
+    """What is behind these evidence pointers; `CannotOpen` when a key is gone."""
+    rows = ask(
+        "SELECT e.id, e.subject_id, e.sealed, k.wrapped FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
+        " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = ANY($2)",
+        *(tenant_id, pointers),
+    )
+    opened: dict[UUID, bytes] = {}
+    for pointer, subject_id, sealed, wrapped in rows:
+        place = f"{tenant_id}/{subject_id}"
+        key = sealing.open_sealed(key_encryption_key(), bytes(wrapped or b""), place)
+        opened[pointer] = sealing.open_sealed(key, bytes(sealed), f"{place}/{pointer}")
+    return opened
 
 
 def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersion | None:
@@ -294,6 +334,12 @@ def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[F
 
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
     return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
+
+
+def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempotency]:
+    """The durable records of these actions' mutations, by action."""
+    found = select(Idempotency, "tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids)
+    return {each.action_id: each for each in found}
 
 
 def standing(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:

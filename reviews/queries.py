@@ -10,11 +10,17 @@ import orjson
 from django.db.models import Q
 
 from ledger import queries as record
+from ledger.tenancy import select
 from reviews.models import Case, Comment, Incident, IncidentLink, Observation, Report, Run, Schedule
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
     return list(Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def observations_of_all(tenant_id: UUID, action_ids: list[UUID]) -> list[Observation]:
+    """The observations of these actions, oldest first."""
+    return select(Observation, "tenant_id = $1 AND action_id = ANY($2) ORDER BY id", tenant_id, action_ids)
 
 
 def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:

@@ -10,11 +10,9 @@ from uuid import UUID
 import orjson
 
 from ledger import operations as ledger
-from ledger import queries as record
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
-from reviews import queries
 from reviews.models import Observation
 from reviews.operations.schedules import schedule
 from reviews.rules import observe as rules
@@ -139,18 +137,11 @@ def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: s
     )
 
 
-def telling(tenant_id: UUID, action_id: UUID, contract: Contract) -> rules.Observation | None:
+def judged(documents: list[dict[str, Any]], contract: Contract) -> rules.Observation | None:
     """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
-    documents = [queries.observed(each) for each in queries.observations_of(tenant_id, action_id)]
     return rules.telling([_judged(each, contract) for each in documents])
 
 
 def view_of(seen: rules.Observation) -> dict[str, Any]:
     """An observation as the pages show it."""
     return asdict(seen) | {"status": str(seen.status), "claimed_success": seen.claimed_success}
-
-
-def payload_of(tenant_id: UUID, pointer: UUID | None) -> dict[str, Any]:
-    """The validated arguments of an action, from their stored bytes."""
-    data = record.opened(tenant_id, pointer) if pointer is not None else None
-    return orjson.loads(data) if data is not None else {}

@@ -17,7 +17,8 @@ from ledger.rules.lifecycle import State
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import cases, schedules
-from reviews.operations.readings import Plan, planned, read
+from reviews.operations.plans import Plan, planned
+from reviews.operations.readings import read
 from reviews.operations.verification import RECHECKED, inputs_of, keep, plan_recheck
 from reviews.rules import reconcile
 from reviews.rules.facts import Failure

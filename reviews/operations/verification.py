@@ -20,8 +20,9 @@ from ledger.rules.lifecycle import State
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Run
-from reviews.operations import cases, observations, schedules
-from reviews.operations.readings import Plan, baseline_of, masked, plain, planned, read
+from reviews.operations import cases, schedules
+from reviews.operations.plans import Plan, known_of, planned
+from reviews.operations.readings import masked, plain, read
 from reviews.rules import reconcile
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Failure, Inputs
@@ -88,7 +89,9 @@ def inputs_of(
     assert head.entry is not None
     facts = Facts.of(plan.contract)
     opened_at = row.opened_at if row is not None else at
-    kept = record.idempotency(plan.tenant_id, plan.action_id)
+    # Whatever came since the plan was made has moved the action's last event.
+    unmoved = plan.known.action.seq == head.seq
+    known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
     own = set(plan.contract.predicates)
     return Inputs(
         state=State(head.state),
@@ -103,14 +106,14 @@ def inputs_of(
         si=plan.bindings["si"],
         sr=plan.bindings["sr"],
         scope=plan.bindings["scope"],
-        observation=observations.telling(plan.tenant_id, plan.action_id, plan.contract),
-        baseline=baseline_of(plan.tenant_id, plan.action_id),
+        observation=known.observation,
+        baseline=known.baseline,
         readings=(reading,) if reading is not None else (),
         failure=failure,
         added_predicates=tuple(
             text for text in head.entry["intended_outcome"]["expected_predicates"] if text not in own
         ),
-        idempotency_status=kept.status if kept else None,
+        idempotency_status=known.idempotency.status if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
     )

@@ -1,0 +1,162 @@
+"""Plans: what is to be read for an action, and everything the check needs; made in one transaction, used in none.
+
+Plans are made for many actions at once, with as many statements as for one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+
+from ledger import queries as record
+from ledger.rules import contract as contracts
+from ledger.rules.contract import Contract
+from reviews import queries
+from reviews.checks.interface import SystemAccess
+from reviews.operations import observations
+from reviews.rules import observe
+from reviews.rules.observe import Observation
+from reviews.rules.reading import Reading, restored, shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What the record says of an action with its event `action.seq`; true for as long as that is its last one."""
+
+    action: Any
+    entry: dict[str, Any]
+    payload: dict[str, Any]
+    observation: Observation | None
+    baseline: Reading | None
+    idempotency: Any | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be read for one action."""
+
+    tenant_id: UUID
+    action_id: UUID
+    contract: Contract
+    access: SystemAccess | None
+    missing: str
+    bindings: dict[str, Any]
+    known: Known
+
+
+def planned(tenant_id: UUID, action_id: UUID) -> Plan:
+    """The plan for one action, which must exist."""
+    return plans(tenant_id, [action_id])[action_id]
+
+
+def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
+    """The plans for these actions, by action; an action that does not exist has none."""
+    slug = record.tenant_by_id(tenant_id).slug
+    found = record.actions_by_id(tenant_id, action_ids)
+    agreed = {action.contract_digest: contract_of(tenant_id, action) for action in found.values()}
+    ways = {digest: _access(tenant_id, slug, contract) for digest, contract in agreed.items()}
+    return {
+        known.action.id: _plan(slug, known, agreed[known.action.contract_digest], ways[known.action.contract_digest])
+        for known in _known(tenant_id, list(found.values()), agreed)
+    }
+
+
+def contract_of(tenant_id: UUID, action: Any) -> Contract:
+    """The contract that an action was proposed under."""
+    row = record.contract_by_digest(tenant_id, action.contract_digest)
+    assert row is not None
+    return contracts.stored(bytes(row.document), expected_digest=row.digest)
+
+
+def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
+    """What the record says of one action now."""
+    return _known(tenant_id, [action], {action.contract_digest: contract})[0]
+
+
+def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[Known]:
+    ids = [action.id for action in actions]
+    entries = record.entries(tenant_id, [(action.id, action.seq) for action in actions])
+    keys = record.idempotencies(tenant_id, ids)
+    taken = record.readings_taken(tenant_id, ids)
+    seen = queries.observations_of_all(tenant_id, ids)
+    payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
+    opened = record.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
+    answers: dict[UUID, list[Any]] = {}
+    for each in seen:
+        answers.setdefault(each.action_id, []).append(orjson.loads(opened.get(each.pointer, b"{}")))
+    return [
+        Known(
+            action=action,
+            entry=entries.get(action.id, {}),
+            payload=orjson.loads(opened.get(action.payload_pointer, b"{}")) if action.payload_pointer else {},
+            observation=observations.judged(answers.get(action.id, []), agreed[action.contract_digest]),
+            baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
+            idempotency=keys.get(action.id),
+        )
+        for action in actions
+    ]
+
+
+def _baseline(data: bytes | None) -> Reading | None:
+    """The reading that was taken before the action ran, where one was wanted (R-RC-09)."""
+    return restored(orjson.loads(data)) if data is not None else None
+
+
+def _plan(slug: str, known: Known, contract: Contract, way: tuple[SystemAccess | None, str]) -> Plan:
+    outcome = known.entry.get("intended_outcome", {})
+    intended = {
+        "target_resource": outcome.get("target_resource", ""),
+        "predicates": outcome.get("expected_predicates", []),
+    }
+    return Plan(
+        tenant_id=known.action.tenant_id,
+        action_id=known.action.id,
+        contract=contract,
+        access=way[0],
+        missing=way[1],
+        bindings={
+            "si": intended,
+            "sr": known.payload,
+            "so": observe.bindings(known.observation),
+            "scope": _scope(slug, known),
+            "pre": shown(known.baseline, contract.required_effects),
+            "sa": {},
+        },
+        known=known,
+    )
+
+
+def _scope(slug: str, known: Known) -> dict[str, Any]:
+    action, kept = known.action, known.idempotency
+    return {
+        "tenant": slug,
+        "principal": action.agent,
+        "action_id": str(action.id),
+        "target": action.target,
+        "trace_id": action.trace_id,
+        "executed_at": known.entry["timestamps"]["executed_at"] or "",
+        **({"idempotency_key": kept.key} if kept else {}),
+    }
+
+
+def _access(tenant_id: UUID, slug: str, contract: Contract) -> tuple[SystemAccess | None, str]:
+    """The way into the system that the contract names; the credential is a file, never a column."""
+    if contract.verification is None:
+        return None, ""
+    system = record.system(tenant_id, contract.verification.system)
+    if system is None:
+        return None, f"The system {contract.verification.system} is not registered."
+    path = settings.COUNTERFOIL_SECRETS_DIR / "systems" / slug / f"{system.name}.json"
+    try:
+        credential = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None, f"There is no credential for the system {system.name}."
+    access = SystemAccess(
+        name=system.name, pattern=system.pattern, settings=dict(system.settings), credential=credential
+    )
+    return access, ""
