@@ -23,10 +23,12 @@ def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
 
     A check may compare with it without a word of the contract: a version that must move on, who held a right.
     """
-    if contract.verification is not None and contract.verification.document.get("baseline") is True:
+    verification = contract.verification
+    if verification is not None and verification.document.get("baseline") is True:
         return True
-    lookup = contract.verification.lookup if contract.verification else {}
-    mentioning = [text for text in (*predicates, *_texts(lookup)) if "pre" in text]
+    parts = (verification.lookup, *(source.document for source in verification.further)) if verification else ()
+    texts = (text for part in parts for text in _texts(part))
+    mentioning = [text for text in (*predicates, *texts) if "pre" in text]
     return any(_speaks_of_pre(text) for text in mentioning)
 
 

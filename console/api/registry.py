@@ -100,6 +100,9 @@ def register_contract(request: HttpRequest) -> HttpResponse:
         document,
         compile_predicate=lambda text: predicates.fault(text, _variables(document)),
         check_verification=_verification_faults,
+        compile_for=lambda source, text: predicates.fault(
+            text, predicates.variables(document["arguments_schema"], source)
+        ),
     )
     row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
     return answer(_contract(row), 201)

@@ -21,6 +21,8 @@ one back that was validated before.
 7. A pivot step has verification, idempotent recovery and approval (R-AP-20). No tool recovers
    itself, and no mutating tool is its own next tool: such a contract could loop. Remedies are
    checked by `ledger.rules.remedies`.
+8. Beside its own lookup (the primary source) a contract may name further sources, each in a system of its own. A
+   CRITICAL_MUTATION names at least one, or is acknowledged to end with people (R-RC-13, C-43, C-44).
 
 Optional fields beyond api.md's example:
 
@@ -29,7 +31,7 @@ Optional fields beyond api.md's example:
 | effect_domain | OTHER | what a duplicate would hurt: FINANCIAL, SECURITY, ... (RT-12) |
 | approval_required | false | ask a person even where class and reversibility do not (C-20) |
 | no_op_success_allowed | false | the wanted state may already hold; done (NO_OP_SUCCESS) |
-| unverifiable_acknowledged | false | nothing can be read back; approval always asked (C-43) |
+| unverifiable_acknowledged | false | nothing, or not enough, can be read back; approval always asked (C-43) |
 | approval.decide_within_s | the policy's | how long people have to decide on a call of this tool |
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
 
@@ -99,14 +101,28 @@ class Polling:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A further source that is read beside the primary one: in another system, with its own lookup and
+    predicates (R-RC-13, C-25); `document` is for the check of its pattern.
+    """
+
+    name: str
+    pattern: str
+    system: str
+    predicates: tuple[str, ...]
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Verification:
     """How the effect is read back; `document` is the whole part, for the check of this pattern
-    (R-TC-05).
+    (R-TC-05). `sources` names the authorities behind the primary lookup, `further` those read beside it.
     """
 
     pattern: str
     system: str
     sources: tuple[str, ...]
+    further: tuple[Source, ...]
     lookup: Mapping[str, Any]
     predicates: tuple[str, ...]
     polling: Polling
@@ -214,17 +230,20 @@ def validate(
     *,
     compile_predicate: Callable[[str], str | None],
     check_verification: Callable[[dict[str, Any]], list[str]] | None = None,
+    compile_for: Callable[[dict[str, Any], str], str | None] | None = None,
 ) -> Contract:
     """The contract in a document, or `BadContract` with every fault found.
 
-    `compile_predicate` answers with an error text or None; `check_verification` is the check of the pattern, which
-    knows what its lookup needs. Both are called only on a document of the right shape.
+    `compile_predicate` answers with an error text or None, and `compile_for` for a predicate of one further source;
+    `check_verification` is the check of the pattern, which knows what its lookup needs. They are called only on a
+    document of the right shape.
     """
     text = _text(document)
     plain = json.loads(text)
     _refuse(contract_faults.in_shape(plain))
     _refuse(list(contract_faults.in_meaning(plain)))
     _refuse(list(contract_faults.in_verification(plain, compile_predicate, check_verification)))
+    _refuse(list(contract_faults.in_sources(plain, compile_for, check_verification)))
     return _contract(plain, text)
 
 
@@ -308,11 +327,12 @@ def _verification(part: dict[str, Any] | None, kind: SideEffectClass) -> Verific
     if part is None:
         return None
     polling = part.get("polling", {})
+    sources = part.get("sources", ())
     return Verification(
-        # `queues` is a short name for the pattern that the catalogue calls `queues_events`.
-        pattern="queues_events" if part["pattern"] == "queues" else part["pattern"],
+        pattern=_pattern(part),
         system=part["system"],
-        sources=tuple(part.get("sources", ())),
+        sources=tuple(each for each in sources if isinstance(each, str)),
+        further=tuple(_source(each) for each in sources if not isinstance(each, str)),
         lookup=part.get("lookup", {}),
         predicates=tuple(part["predicates"]),
         polling=Polling(
@@ -323,6 +343,21 @@ def _verification(part: dict[str, Any] | None, kind: SideEffectClass) -> Verific
         ),
         settle_s=part.get("settle_s", 0),
         recheck_after=tuple(_duration(text) for text in part.get("recheck_after", ())),
+        document=part,
+    )
+
+
+def _pattern(part: Mapping[str, Any]) -> str:
+    # `queues` is a short name for the pattern that the catalogue calls `queues_events`.
+    return "queues_events" if part["pattern"] == "queues" else str(part["pattern"])
+
+
+def _source(part: dict[str, Any]) -> Source:
+    return Source(
+        name=part["name"],
+        pattern=_pattern(part),
+        system=part["system"],
+        predicates=tuple(part["predicates"]),
         document=part,
     )
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a contract document, found all at once (rules 1, 2, 4 to 7 of `contract`).
+"""What can be wrong with a contract document, found all at once (rules 1, 2, 4 to 8 of `contract`).
 
 Each fault says where (a JSON pointer), which kind, and what a person should know.
 """
@@ -44,7 +44,7 @@ def _shape_fault(problem: ValidationError) -> Fault:
 
 
 def in_meaning(document: dict[str, Any]) -> Iterator[Fault]:
-    """Faults that the shape alone cannot show (rules 2, 4, 5, 7)."""
+    """Faults that the shape alone cannot show (rules 2, 4, 5, 7, 8)."""
     arguments = list(_schema_faults(document["arguments_schema"], "/arguments_schema"))
     if not arguments:
         arguments.extend(_argument_faults(document["arguments_schema"]))
@@ -122,11 +122,26 @@ def _path_faults(document: dict[str, Any]) -> Iterator[Fault]:
     if kind in UPPER_CLASSES and not has_path and not document.get("unverifiable_acknowledged", False):
         detail = f"{kind} needs a verification path, or unverifiable_acknowledged: true."
         yield _fault("/verification", "NO_VERIFICATION_PATH", detail)
+    if kind is SideEffectClass.CRITICAL_MUTATION and has_path and not _sufficient(document):
+        detail = (
+            f"{kind} needs several sources that agree: name a further one in verification.sources, in a system of its"
+            " own; or unverifiable_acknowledged: true, and a person attests each end."
+        )
+        yield _fault("/verification/sources", "TOO_FEW_SOURCES", detail)
     if document.get("pivot", False):
         idempotent = document.get("recovery", {}).get("idempotent", False)
         if not (has_path and idempotent and _asks_approval(document, kind)):
             detail = "A pivot step needs verification, idempotent recovery and approval."
             yield _fault("/pivot", "PIVOT_INCOMPLETE", detail)
+
+
+def _sufficient(document: dict[str, Any]) -> bool:
+    return bool(further(document["verification"])) or bool(document.get("unverifiable_acknowledged", False))
+
+
+def further(verification: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The further sources of a verification part, each with its place in the list."""
+    return [(place, each) for place, each in enumerate(verification.get("sources", ())) if isinstance(each, dict)]
 
 
 def _asks_approval(document: dict[str, Any], kind: SideEffectClass) -> bool:
@@ -169,6 +184,43 @@ def in_verification(
             yield _fault(f"/verification/predicates/{index}", "BAD_PREDICATE", problem)
     for problem in check_verification(verification) if check_verification else ():
         yield _fault("/verification", "BAD_VERIFICATION", problem)
+
+
+def in_sources(
+    document: dict[str, Any],
+    compile_for: Callable[[dict[str, Any], str], str | None] | None,
+    check_verification: Callable[[dict[str, Any]], list[str]] | None,
+) -> Iterator[Fault]:
+    """Faults of the further sources: names and systems that are not their own, lookups and predicates (rules 6, 8)."""
+    verification = document.get("verification")
+    if verification is None:
+        return
+    wanted = set(document.get("required_effects", verification.get("lookup", {}).get("effects", {})))
+    names = {each for each in verification.get("sources", ()) if isinstance(each, str)}
+    systems = {verification["system"]}
+    for place, source in further(verification):
+        path = f"/verification/sources/{place}"
+        yield from _place_faults(path, source, names, systems, wanted)
+        names.add(source["name"])
+        systems.add(source["system"])
+        for number, text in enumerate(source["predicates"]):
+            problem = compile_for(source, text) if compile_for else None
+            if problem is not None:
+                yield _fault(f"{path}/predicates/{number}", "BAD_PREDICATE", problem)
+        for problem in check_verification(source) if check_verification else ():
+            yield _fault(path, "BAD_VERIFICATION", problem)
+
+
+def _place_faults(
+    path: str, source: dict[str, Any], names: set[str], systems: set[str], wanted: set[str]
+) -> Iterator[Fault]:
+    if source["name"] in names:
+        yield _fault(f"{path}/name", "BAD_SOURCE", f"The name `{source['name']}` is taken by another source.")
+    if source["system"] in systems:
+        yield _fault(f"{path}/system", "BAD_SOURCE", "A further source is read in a system of its own.")
+    told = source["lookup"].get("effects")
+    if isinstance(told, dict) and wanted and not wanted & set(told):
+        yield _fault(f"{path}/lookup", "BAD_SOURCE", "A further source tells about at least one required effect.")
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ Findings warn, they do not refuse. Each names what to do about it.
 | NO_USE_WHEN, NO_NOT_FOR | the description says when to use the tool and when not (R-MC-18) |
 | OPEN_CHOICE | a parameter that looks like a choice lists its values (R-MC-19) |
 | OPEN_ARGUMENTS | unknown parameters are refused, else a renamed one passes unseen (R-MC-03) |
+| ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
 | FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
 """
 
@@ -53,6 +54,7 @@ def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The findings of a document that has the shape of a contract, in a fixed order."""
     schema = document["arguments_schema"]
     found = [*_name(document["name"]), *_description(document["description"]), *_openness(schema)]
+    found.extend(_sources(document))
     for name, part in sorted(schema.get("properties", {}).items()):
         found.extend(_parameter(name, part))
     return tuple(found)
@@ -84,6 +86,19 @@ def _description(text: str) -> Iterator[Finding]:
             "/description",
             "The description does not say what the tool is not for.",
             "Add a sentence that begins with `NOT for:` and names the tool to use instead.",
+        )
+
+
+def _sources(document: Mapping[str, Any]) -> Iterator[Finding]:
+    verification = document.get("verification")
+    if document["side_effect_class"] != "CRITICAL_MUTATION" or verification is None:
+        return
+    if all(isinstance(each, str) for each in verification.get("sources", ())):
+        yield Finding(
+            "ONE_SOURCE",
+            "/verification/sources",
+            "A critical mutation is read in one system only, so no action of it can end without a person.",
+            "Name a second source with pattern, system, lookup and predicates.",
         )
 
 

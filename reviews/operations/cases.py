@@ -24,8 +24,8 @@ from reviews.operations import incidents, schedules
 from reviews.rules import resolutions
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.incidents import Kind
-from reviews.rules.reconcile import Result
 from reviews.rules.resolutions import Held, Resolution
+from reviews.rules.verdict import Result
 
 
 class NoSuchCase(Refused):

@@ -6,6 +6,7 @@ Plans are made for many actions at once, with as many statements as for one.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from django.conf import settings
 
 from ledger import queries as record
 from ledger.rules import contract as contracts
-from ledger.rules.contract import Contract
+from ledger.rules.contract import Contract, Source, Verification
 from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.operations import observations
@@ -37,14 +38,24 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """One source and the way to it; `missing` says what is not set up. The primary source has no name."""
+
+    name: str
+    pattern: str
+    document: Mapping[str, Any]
+    access: SystemAccess | None
+    missing: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be read for one action."""
+    """What is to be read for one action: the primary source, if there is one, and then the further ones."""
 
     tenant_id: UUID
     action_id: UUID
     contract: Contract
-    access: SystemAccess | None
-    missing: str
+    questions: tuple[Question, ...]
     bindings: dict[str, Any]
     known: Known
 
@@ -59,9 +70,9 @@ def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
     slug = record.tenant_by_id(tenant_id).slug
     found = record.actions_by_id(tenant_id, action_ids)
     agreed = {action.contract_digest: contract_of(tenant_id, action) for action in found.values()}
-    ways = {digest: _access(tenant_id, slug, contract) for digest, contract in agreed.items()}
+    asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
     return {
-        known.action.id: _plan(slug, known, agreed[known.action.contract_digest], ways[known.action.contract_digest])
+        known.action.id: _plan(slug, known, agreed[known.action.contract_digest], asked[known.action.contract_digest])
         for known in _known(tenant_id, list(found.values()), agreed)
     }
 
@@ -107,7 +118,7 @@ def _baseline(data: bytes | None) -> Reading | None:
     return restored(orjson.loads(data)) if data is not None else None
 
 
-def _plan(slug: str, known: Known, contract: Contract, way: tuple[SystemAccess | None, str]) -> Plan:
+def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question, ...]) -> Plan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
         "target_resource": outcome.get("target_resource", ""),
@@ -117,8 +128,7 @@ def _plan(slug: str, known: Known, contract: Contract, way: tuple[SystemAccess |
         tenant_id=known.action.tenant_id,
         action_id=known.action.id,
         contract=contract,
-        access=way[0],
-        missing=way[1],
+        questions=questions,
         bindings={
             "si": intended,
             "sr": known.payload,
@@ -144,13 +154,24 @@ def _scope(slug: str, known: Known) -> dict[str, Any]:
     }
 
 
-def _access(tenant_id: UUID, slug: str, contract: Contract) -> tuple[SystemAccess | None, str]:
-    """The way into the system that the contract names; the credential is a file, never a column."""
-    if contract.verification is None:
-        return None, ""
-    system = record.system(tenant_id, contract.verification.system)
+def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[Question, ...]:
+    verification = contract.verification
+    if verification is None:
+        return ()
+    further = (_question(tenant_id, slug, each.name, each) for each in verification.further)
+    return (_question(tenant_id, slug, "", verification), *further)
+
+
+def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> Question:
+    access, missing = _access(tenant_id, slug, part.system)
+    return Question(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
+
+
+def _access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
+    """The way into a system that the contract names; the credential is a file, never a column."""
+    system = record.system(tenant_id, name)
     if system is None:
-        return None, f"The system {contract.verification.system} is not registered."
+        return None, f"The system {name} is not registered."
     path = settings.COUNTERFOIL_SECRETS_DIR / "systems" / slug / f"{system.name}.json"
     try:
         credential = json.loads(path.read_text())

@@ -1,9 +1,13 @@
-"""Readings: the system of record is asked, outside any transaction, so that a slow system holds no lock."""
+"""Readings: the systems of record are asked, outside any transaction, so that a slow system holds no lock.
+
+Several sources are read one after the other within one deadline, each in its own system with its own credential; a
+slow one takes time from those behind it only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,11 +20,22 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
-from reviews.operations.plans import Plan, planned
+from reviews.operations.plans import Plan, Question, planned
 from reviews.rules.facts import Failure
 from reviews.rules.reading import Reading
 
 READ_TIMEOUT_S = 10.0
+ALL_WITHIN_S = 20.0
+"""For all sources of one run: well inside the claim on its schedule row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What the sources of one run answered, the primary one first, and why the others did not."""
+
+    readings: tuple[Reading, ...] = ()
+    failure: Failure | None = None
+    silent: tuple[Failure, ...] = ()
 
 
 def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool:
@@ -55,20 +70,45 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
 
 
 def read(plan: Plan, *, at: datetime) -> tuple[Reading | None, Failure | None]:
-    verification = plan.contract.verification
-    if verification is None:
+    """Ask the primary source."""
+    if not plan.questions:
         return None, None
-    if plan.access is None:
+    question = plan.questions[0]
+    timeout_s = float(question.document.get("timeout_s", READ_TIMEOUT_S))
+    return _asked(question, plan, at=at, timeout_s=timeout_s)
+
+
+def read_all(plan: Plan, *, at: datetime, clock: Callable[[], datetime]) -> Taken:
+    """Ask every source; of a READ_ONLY action the further ones only as far as they are needed (RT-43)."""
+    first, failure = read(plan, at=at)
+    readings = [] if first is None else [first]
+    silent = []
+    for question in plan.questions[1:]:
+        if not plan.contract.mutating and any(reading.is_strong for reading in readings):
+            break
+        left_s = ALL_WITHIN_S - (clock() - at).total_seconds()
+        reading, problem = _asked(question, plan, at=at, timeout_s=min(left_s, READ_TIMEOUT_S))
+        if reading is not None:
+            readings.append(replace(reading, name=question.name))
+        elif problem is not None:
+            silent.append(replace(problem, source=question.name))
+    return Taken(readings=tuple(readings), failure=failure, silent=tuple(silent))
+
+
+def _asked(question: Question, plan: Plan, *, at: datetime, timeout_s: float) -> tuple[Reading | None, Failure | None]:
+    if timeout_s <= 0:
+        return None, Failure("The sources before it took all the time of this run.", retryable=True)
+    if question.access is None:
         # Nobody has set this up yet: that can be mended, so the action waits for it instead of being given up.
-        return None, Failure(plan.missing, retryable=True)
+        return None, Failure(question.missing, retryable=True)
     try:
-        check = catalogue.check_for(verification.pattern)
+        check = catalogue.check_for(question.pattern)
         reading = check.read(
-            system=plan.access,
-            verification=dict(verification.document),
+            system=question.access,
+            verification=dict(question.document),
             bindings=plan.bindings,
             at=at,
-            timeout_s=float(verification.document.get("timeout_s", READ_TIMEOUT_S)),
+            timeout_s=timeout_s,
         )
     except Refused as refused:
         # The plug-in is gone or broken since the contract was registered; that can be mended as well.

@@ -18,13 +18,11 @@ from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import cases, schedules
 from reviews.operations.plans import Plan, planned
-from reviews.operations.readings import read
+from reviews.operations.readings import Taken, read_all
 from reviews.operations.verification import RECHECKED, inputs_of, keep, plan_recheck
 from reviews.rules import reconcile
-from reviews.rules.facts import Failure
-from reviews.rules.reading import Reading
-from reviews.rules.reconcile import Verdict
 from reviews.rules.recovery import Decision
+from reviews.rules.verdict import Verdict
 
 TRY_AGAIN = timedelta(minutes=10)
 MOST_TRIES = 6
@@ -40,19 +38,19 @@ def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) 
         schedules.settle(action_id=action_id)
         return None
     at = clock()
-    reading, failure = read(plan, at=at)
+    taken = read_all(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return _conclude(plan, reading, failure, at=at)
+        return _conclude(plan, taken, at=at)
 
 
-def _conclude(plan: Plan, reading: Reading | None, failure: Failure | None, *, at: datetime) -> bool | None:
+def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
     if action is None or row is None or row.recheck is None or State(action.state) not in RECHECKED:
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, reading, failure, pointer, at=at)
+    inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
     verdict = reconcile.reconcile(inputs)
     if not verdict.decisive:
         _later(plan, head, row, verdict, at=at)

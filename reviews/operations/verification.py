@@ -22,14 +22,14 @@ from reviews import queries
 from reviews.models import Run
 from reviews.operations import cases, schedules
 from reviews.operations.plans import Plan, known_of, planned
-from reviews.operations.readings import masked, plain, read
-from reviews.rules import reconcile
+from reviews.operations.readings import Taken, masked, plain, read_all
+from reviews.rules import findings
 from reviews.rules import verification as rules
-from reviews.rules.facts import Facts, Failure, Inputs
+from reviews.rules.facts import Facts, Inputs
 from reviews.rules.reading import Reading
-from reviews.rules.reconcile import Verdict
 from reviews.rules.recovery import Decision
 from reviews.rules.steps import Step
+from reviews.rules.verdict import Verdict
 
 RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 
@@ -46,9 +46,9 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
         schedules.settle(action_id=action_id)
         return None
     at = clock()
-    reading, failure = read(plan, at=at)
+    taken = read_all(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return _conclude(plan, reading, failure, at=at)
+        return _conclude(plan, taken, at=at)
 
 
 def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
@@ -58,7 +58,7 @@ def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     return planned(tenant_id, action_id)
 
 
-def _conclude(plan: Plan, reading: Reading | None, failure: Failure | None, *, at: datetime) -> str | None:
+def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> str | None:
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
@@ -66,7 +66,7 @@ def _conclude(plan: Plan, reading: Reading | None, failure: Failure | None, *, a
         schedules.settle(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, reading, failure, pointer, at=at)
+    inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
     outcome = rules.run(inputs)
     if outcome.steps or (row is not None and row.readings == 0):
         kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
@@ -80,8 +80,7 @@ def inputs_of(
     action: Any,
     head: ledger.Head,
     row: Any,
-    reading: Reading | None,
-    failure: Failure | None,
+    taken: Taken,
     pointer: UUID,
     *,
     at: datetime,
@@ -108,8 +107,9 @@ def inputs_of(
         scope=plan.bindings["scope"],
         observation=known.observation,
         baseline=known.baseline,
-        readings=(reading,) if reading is not None else (),
-        failure=failure,
+        readings=taken.readings,
+        failure=taken.failure,
+        silent=taken.silent,
         added_predicates=tuple(
             text for text in head.entry["intended_outcome"]["expected_predicates"] if text not in own
         ),
@@ -132,9 +132,10 @@ def keep(
     """The run's evidence: what was read, over which layers, with each predicate's result, and what was decided."""
     reading = inputs.readings[0] if inputs.readings else None
     document = {
-        "layers": _shown(plan, reconcile.bindings(inputs, reading)),
+        "layers": _shown(plan, findings.bindings(inputs, reading)),
         "readings": [asdict(each) for each in inputs.readings],
         "failure": asdict(inputs.failure) if inputs.failure else None,
+        "silent": [asdict(each) for each in inputs.silent],
         "verdict": asdict(verdict),
         "decision": asdict(decision),
         "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ledger.rules.contract import Contract, Polling
+from ledger.rules.contract import Contract, Polling, Source
 from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Recovery
@@ -34,7 +34,7 @@ class Facts:
     required_effects: tuple[str, ...] = ()
     predicates: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    further: tuple[Source, ...] = ()
     recovery: Recovery = NO_RECOVERY
     polling: Polling = DEFAULT_POLLING
 
@@ -54,7 +54,7 @@ class Facts:
             required_effects=contract.required_effects,
             predicates=contract.predicates,
             stale_errors=contract.stale_errors,
-            sources=verification.sources if verification else (),
+            further=verification.further if verification else (),
             recovery=contract.recovery,
             polling=verification.polling if verification else DEFAULT_POLLING,
         )
@@ -70,19 +70,27 @@ class Facts:
         return self.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
 
     @property
-    def sources_needed(self) -> int:
-        """How many sources must agree: all declared ones for a CRITICAL_MUTATION, else one (R-RC-13)."""
-        critical = self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
-        return max(1, len(self.sources)) if critical else 1
+    def critical(self) -> bool:
+        """CRITICAL_MUTATION: every source must answer and agree, and it fails closed (R-RC-13, R-VD-06)."""
+        return self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
+
+    def predicates_of(self, source: str) -> tuple[str, ...]:
+        """What the contract asks of one source; the primary one has no name."""
+        named = {each.name: each.predicates for each in self.further}
+        return named.get(source, ()) if source else self.predicates
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A check that brought no reading. Retryable: the system may answer later (an outage, a lock)."""
+    """A check that brought no reading. Retryable: the system may answer later (an outage, a lock).
+
+    `source` names the further source that failed; the primary one has no name.
+    """
 
     reason: str
     retryable: bool
     indicators: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +102,8 @@ class Inputs:
     one; `seed` spreads the polls of different actions. `policy` is the recovery policy in force, and
     `recovery_tools` the arguments of every remedy that is registered. `unwinding`: the run is being taken
     back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
-    the effects that verified forward recoveries brought.
+    the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
+    `silent` the same of further ones.
     """
 
     state: State
@@ -113,6 +122,7 @@ class Inputs:
     baseline: Reading | None = None
     readings: tuple[Reading, ...] = ()
     failure: Failure | None = None
+    silent: tuple[Failure, ...] = ()
     added_predicates: tuple[str, ...] = ()
     idempotency_status: str | None = None
     query_pointer: str | None = None

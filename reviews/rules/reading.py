@@ -52,7 +52,7 @@ class Reading:
     """One answer of one authoritative source.
 
     `context` holds what was found beside the effects (an audit trail, a consumer's result); expressions
-    see it at the top of `sa`.
+    see it at the top of `sa`. `name` is the further source that it comes from; the primary one has none.
     """
 
     source: str
@@ -65,6 +65,7 @@ class Reading:
     context: Mapping[str, Any] = field(default_factory=dict)
     indicators: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def trusted_as(self) -> Consistency:
@@ -81,17 +82,21 @@ class Reading:
         found = (effect for effect in self.effects if effect.name == name)
         return next(found, Effect(name=name, present=None))
 
+    def tells_of(self, name: str) -> bool:
+        """Whether the source was asked about that effect: a further one need not know all of them."""
+        return any(effect.name == name for effect in self.effects)
+
 
 def shown(reading: Reading | None, required: tuple[str, ...]) -> dict[str, Any]:
     """The reading as expressions see it (`sa`, or `pre` for the one before execution).
 
-    The first required effect's fields stand at the top, all effects under `effects`, the target under
-    `target`. What could not be told has no key at all, so that whatever asks for it is undecidable.
+    The fields of the first required effect that the source knows stand at the top, all effects under `effects`, the
+    target under `target`. What could not be told has no key at all, so that whatever asks for it is undecidable.
     """
     if reading is None:
         return {}
     effects = {effect.name: _shown_effect(effect) for effect in reading.effects}
-    first = effects.get(required[0] if required else "", {})
+    first = next((effects[name] for name in required if name in effects), {})
     target = {} if reading.target is None else {"target": dict(reading.target)}
     # What the check itself says comes last: no field of the source can pose as it.
     return {**first, **reading.context, **target, "effects": effects}

@@ -28,11 +28,13 @@ from ledger.rules.lifecycle import NEEDS, Ground, State
 from reviews.rules import predicates, recovery, schedule
 from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
 from reviews.rules.facts import Inputs
+from reviews.rules.findings import bindings
 from reviews.rules.reading import DECISIVE
-from reviews.rules.reconcile import LACKING, MAX_ATTEMPTS, SEEN, Result, Verdict, bindings, deadline, reconcile
+from reviews.rules.reconcile import reconcile
 from reviews.rules.recovery import Decision, Means, Situation
 from reviews.rules.remedies import RELATIONS, Footing, Order, plan
 from reviews.rules.steps import KINDS, WAITING, Changes, Entry, Step, entering, laid_over
+from reviews.rules.verdict import LACKING, MAX_ATTEMPTS, SEEN, Result, Verdict, deadline
 
 VERIFIABLE_IN = frozenset({State.PENDING, State.ACCEPTED, State.UNKNOWN})
 READ_AFTER_RECOVERY = frozenset({State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED})

@@ -49,8 +49,24 @@ REFUND = {
 }
 
 
+BOOKS = {
+    "name": "books",
+    "pattern": "databases",
+    "system": "books",
+    "lookup": {"effects": {"refund": {"table": "books.entries", "where": {"key": "scope.idempotency_key"}}}},
+    "predicates": ["sa.amount == sr.amount"],
+}
+
+
 def document(**changes):
-    return copy.deepcopy(REFUND) | changes
+    made = copy.deepcopy(REFUND)
+    if changes.get("side_effect_class") == "CRITICAL_MUTATION":
+        made["verification"]["sources"] = ["processor", copy.deepcopy(BOOKS)]
+    return made | changes
+
+
+def with_sources(*sources, **changes):
+    return document(verification=REFUND["verification"] | {"sources": list(sources)}, **changes)
 
 
 def validate(changed, **options):
@@ -129,6 +145,45 @@ def test_a_misspelt_field_of_the_verification_is_refused():
 
 
 @pytest.mark.req("R-TC-07")
+@pytest.mark.req("R-RC-13", "R-VD-06")
+def test_a_critical_mutation_names_a_second_source_or_says_that_people_attest():
+    assert codes(with_sources(side_effect_class="CRITICAL_MUTATION")) == {"TOO_FEW_SOURCES"}
+    assert codes(with_sources("processor", side_effect_class="CRITICAL_MUTATION")) == {"TOO_FEW_SOURCES"}
+    validate(document(side_effect_class="CRITICAL_MUTATION"))
+    alone = validate(with_sources(side_effect_class="CRITICAL_MUTATION", unverifiable_acknowledged=True))
+    assert [(one.code, one.fix) for one in alone.findings if one.code == "ONE_SOURCE"] == [
+        ("ONE_SOURCE", "Name a second source with pattern, system, lookup and predicates.")
+    ]
+
+
+def test_sources_are_names_and_further_sources():
+    found = validate(with_sources("processor", BOOKS)).verification
+    assert found.sources == ("processor",)
+    assert [(one.name, one.pattern, one.system) for one in found.further] == [("books", "databases", "books")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"name": "processor"}, "BAD_SOURCE"),
+        ({"system": "processor-test"}, "BAD_SOURCE"),
+        ({"lookup": {"effects": {"notice": {}}}}, "BAD_SOURCE"),
+        ({"extra": 1}, "SCHEMA"),
+        ({"predicates": []}, "SCHEMA"),
+    ],
+)
+def test_a_further_source_that_could_not_testify_is_refused(changes, code):
+    assert codes(with_sources("processor", BOOKS | changes)) == {code}
+
+
+def test_the_predicates_of_a_further_source_are_compiled_over_it():
+    asked = []
+    validate(with_sources(BOOKS), compile_for=lambda source, text: asked.append((source["name"], text)))
+    assert asked == [("books", "sa.amount == sr.amount")]
+    assert codes(with_sources(BOOKS), compile_for=lambda source, text: "No.") == {"BAD_PREDICATE"}
+    assert codes(with_sources(BOOKS), check_verification=lambda part: ["No."]) == {"BAD_VERIFICATION"}
+
+
 @pytest.mark.parametrize("kind", ["HIGH_RISK_EXTERNAL", "CRITICAL_MUTATION"])
 def test_an_upper_class_without_verification_path_is_refused_unless_acknowledged(kind):
     blind = document(side_effect_class=kind, verification=None)

@@ -11,6 +11,7 @@ from ledger.rules import contract
 from ledger.rules.effects import Reversibility, SideEffectClass
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+BOOKS = {"name": "books", "pattern": "databases", "system": "books", "lookup": {}, "predicates": ["sa.exists"]}
 PLAIN = policy.parse({"version": "1"})
 
 
@@ -25,7 +26,7 @@ def tool(**changes):
         "side_effect_class": "LOW_RISK_INTERNAL",
         "target_resource": "thing",
         "required_effects": ["refund"],
-        "verification": {"pattern": "databases", "system": "shop", "predicates": ["sa.exists"]},
+        "verification": {"pattern": "databases", "system": "shop", "sources": [BOOKS], "predicates": ["sa.exists"]},
     }
     return contract.validate(document | changes, compile_predicate=lambda text: None)
 

@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.rules.effects import Boundary, SideEffectClass
+from ledger.rules.contract import Source
+from ledger.rules.effects import Boundary, Reversibility, SideEffectClass
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Recovery, Relation, Remedy
 from reviews.rules.facts import Failure
 from reviews.rules.observe import Observation, Status
 from reviews.rules.reading import Consistency, Effect
-from reviews.rules.reconcile import MAX_ATTEMPTS, Result, contradicts, reconcile
+from reviews.rules.reconcile import contradicts, reconcile
 from reviews.rules.recovery import ROWS, Policy
 from reviews.rules.remedies import RELATIONS
+from reviews.rules.verdict import MAX_ATTEMPTS, Result
 from reviews.rules.verification import run
 from tests.rules.runs import (
     FACTS,
@@ -463,23 +465,122 @@ class TestReadOnly:
         assert walk(inputs(reading(refund(count=3)), facts=facts))[1] == SUCCEEDED
 
 
+BANK = Source(name="bank", pattern="payments", system="bank", predicates=("sa.amount == sr.amount",), document={})
+
+
+def bank(*effects, **changes):
+    return reading(*effects, source="bank-test", name="bank", **changes)
+
+
 class TestCriticalMutations:
-    FACTS = replace(FACTS, side_effect_class=SideEffectClass.CRITICAL_MUTATION, sources=("shop", "bank"))
+    FACTS = replace(FACTS, side_effect_class=SideEffectClass.CRITICAL_MUTATION, further=(BANK,))
 
     @pytest.mark.req("R-RC-13", "R-VD-06")
     def test_every_source_must_agree(self):
         one = inputs(reading(), facts=self.FACTS)
         assert walk(one)[1] == []
-        both = inputs(reading(), reading(source="bank"), facts=self.FACTS)
+        both = inputs(reading(), bank(), facts=self.FACTS)
         assert walk(both)[1] == SUCCEEDED
 
     @pytest.mark.req("R-RC-13", "R-VD-06")
     def test_sources_that_disagree_are_frozen_and_held(self):
-        split = inputs(reading(), reading(no_refund(), source="bank"), facts=self.FACTS)
+        split = inputs(reading(), bank(no_refund()), facts=self.FACTS)
         outcome, passed, _ = walk(split)
         assert passed == ["COMMITTED", "PARTIALLY_COMMITTED", "REVIEW_REQUIRED"]
         assert outcome.decision.row == "RT-54"
         assert outcome.freeze == ("order/o-17",)
+
+    @pytest.mark.req("R-RC-13", "R-VD-06")
+    def test_another_amount_in_one_source_is_frozen_and_held(self):
+        wrong = inputs(reading(), bank(refund(fields=FIELDS | {"amount": 9})), facts=self.FACTS)
+        outcome, passed, _ = walk(wrong)
+        assert (outcome.verdict.discrepancy, passed) == ("VALUE_MISMATCH", REVIEWED)
+        assert outcome.freeze == ("order/o-17",)
+
+    @pytest.mark.req("R-VD-06", "R-VD-16")
+    def test_a_source_that_stays_silent_ends_in_review_and_a_freeze(self):
+        silent = (Failure("It is down.", retryable=True, source="bank"),)
+        waiting = inputs(reading(), facts=self.FACTS, silent=silent)
+        outcome, passed, _ = walk(waiting)
+        assert (outcome.decision.row, passed) == ("RT-19", [])
+        outcome, passed, _ = walk(replace(waiting, at=SLA))
+        assert passed == ["VERIFICATION_TIMEOUT", "UNKNOWN", "REVIEW_REQUIRED"]
+        assert outcome.decision.row == "RT-44"
+        assert outcome.freeze == ("order/o-17",)
+
+    @pytest.mark.req("R-VD-06", "R-VD-09")
+    def test_a_weak_source_is_no_second_source(self):
+        weak = bank(consistency=Consistency.REPLICA)
+        assert walk(inputs(reading(), weak, facts=self.FACTS))[1] == []
+
+    @pytest.mark.req("R-RC-13", "R-VD-06")
+    @pytest.mark.parametrize(("found", "answer"), [(refund(), SUCCESS), (no_refund(), failed("NOPE"))])
+    def test_one_declared_source_tells_neither_success_nor_absence(self, found, answer):
+        alone = inputs(reading(found), facts=replace(self.FACTS, further=()), observation=answer)
+        outcome, passed, _ = walk(alone)
+        assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
+        assert outcome.verdict.discrepancy == "UNVERIFIABLE_STATE"
+
+    def test_a_source_may_know_one_of_two_effects_only(self):
+        facts = replace(self.FACTS, required_effects=("refund", "notice"))
+        notice = refund(name="notice", scope={})
+        assert walk(inputs(reading(refund(), notice), bank(), facts=facts))[1] == SUCCEEDED
+
+
+class TestWitnesses:
+    FACTS = replace(FACTS, further=(BANK,))
+
+    @pytest.mark.req("R-VD-05")
+    def test_the_primary_source_decides_while_the_other_is_silent(self):
+        silent = (Failure("It is down.", retryable=True, source="bank"),)
+        assert walk(inputs(reading(), facts=self.FACTS, silent=silent))[1] == SUCCEEDED
+        assert walk(inputs(reading(), bank(consistency=Consistency.CACHE), facts=self.FACTS))[1] == SUCCEEDED
+
+    @pytest.mark.parametrize("found", [no_refund(), refund(fields=FIELDS | {"amount": 9}), refund(fields={})])
+    def test_a_source_that_disagrees_prevents_success(self, found):
+        split = inputs(reading(), bank(found), facts=self.FACTS)
+        assert walk(split)[1] == []
+        outcome, passed, _ = walk(replace(split, at=SLA))
+        assert passed == ["UNKNOWN", "REVIEW_REQUIRED"]
+        assert "disagree" in outcome.verdict.reason
+
+    def test_absence_is_not_told_against_a_source_that_has_the_effect(self):
+        split = inputs(reading(no_refund()), bank(), facts=self.FACTS, observation=failed("NOPE"))
+        assert walk(split)[1] == []
+        assert walk(replace(split, at=SLA))[1] == ["UNKNOWN", "REVIEW_REQUIRED"]
+
+    @pytest.mark.req("R-DC-06", "R-DC-07")
+    @pytest.mark.parametrize(
+        ("found", "discrepancy"),
+        [
+            (refund(count=2), "DUPLICATE_SIDE_EFFECT"),
+            (refund(scope={"target": ("o-18",)}), "WRONG_TARGET_MODIFIED"),
+        ],
+    )
+    def test_what_is_grave_in_any_source_is_grave(self, found, discrepancy):
+        outcome, passed, _ = walk(inputs(reading(), bank(found), facts=self.FACTS))
+        assert (outcome.verdict.discrepancy, passed) == (discrepancy, REVIEWED)
+
+
+class TestAlternates:
+    FACTS = replace(
+        FACTS,
+        side_effect_class=SideEffectClass.READ_ONLY,
+        reversibility=Reversibility.REVERSIBLE,
+        further=(BANK,),
+    )
+    DOWN = Failure("It is down.", retryable=True)
+
+    @pytest.mark.req("R-VD-01")
+    def test_an_alternate_source_answers_for_one_that_is_down_or_weak(self):
+        assert walk(inputs(bank(), facts=self.FACTS, failure=self.DOWN))[1] == SUCCEEDED
+        assert walk(inputs(reading(consistency=Consistency.CACHE), bank(), facts=self.FACTS))[1] == SUCCEEDED
+
+    @pytest.mark.req("R-VD-01")
+    def test_without_any_strong_answer_it_is_unavailable(self):
+        none = inputs(bank(consistency=Consistency.CACHE), facts=self.FACTS, failure=self.DOWN, at=SLA)
+        outcome, passed, _ = walk(none)
+        assert (outcome.decision.row, passed) == ("RT-43", ["VERIFICATION_TIMEOUT", "UNKNOWN"])
 
 
 class TestRecoveryBelowHighRisk:

@@ -100,3 +100,27 @@ def shop(db: None, secrets_dir: Path, tmp_path: Path) -> Any:
     credentials.mkdir(parents=True)
     (credentials / "documents.json").write_text("{}")
     return workshop("orchid").set_up(root)
+
+
+@pytest.fixture(scope="session")
+def open_till(cluster: Any) -> Any:
+    """Two real databases that the console is to read: refunds, and the books that follow them."""
+    from tests.till import opened
+
+    with opened(cluster) as till:
+        yield till
+
+
+@pytest.fixture
+def till(open_till: Any) -> Any:
+    """The till, empty but for one order."""
+    open_till.clear()
+    return open_till
+
+
+@pytest.fixture
+def counter(db: None, secrets_dir: Path, till: Any) -> Any:
+    """A tenant whose agent refunds orders at the till; nothing is registered yet."""
+    from tests.till import counter
+
+    return counter("orchid", till)
