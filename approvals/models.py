@@ -65,6 +65,7 @@ class Session(models.Model):
     contract = models.JSONField()
     run_id = models.CharField(max_length=128)
     iteration_limit = models.IntegerField(null=True)
+    unwinds = models.BooleanField(default=False)
     calls_accepted = models.IntegerField(default=0)
     calls_refused = models.IntegerField(default=0)
     closed_at = models.DateTimeField(null=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 
 from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import leases, votes
+from approvals.operations import follow_ups, leases, votes
+from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -31,3 +33,36 @@ def lapse() -> int:
         except (DatabaseError, Refused):
             log.exception("what was due for %s did not end", subject_id)
     return len(due)
+
+
+@shared_task
+def propose_follow_ups() -> int:
+    """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
+    at = timezone.now()
+    proposed = 0
+    for order in record.orders_placed():
+        try:
+            with tenancy(order.tenant_id):
+                made = follow_ups.propose(
+                    tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
+                )
+            proposed += made is not None
+        except follow_ups.NotYet as wait:
+            log.info("the order %s waits: %s", order.event_id, wait)
+        except (DatabaseError, Refused):
+            log.exception("the order %s was not proposed", order.event_id)
+    _stop_runs(at=at)
+    return proposed
+
+
+def _stop_runs(*, at: datetime) -> None:
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            open_runs = [each.run_id for each in record.unwindings(tenant.id, "OPEN", "STUCK")]
+            waiting = record.actions_waiting_in(tenant.id, open_runs)
+        for action_id, run_id in waiting:
+            try:
+                with tenancy(tenant.id):
+                    follow_ups.stop_run(tenant_id=tenant.id, action_id=action_id, run_id=run_id, at=at)
+            except (DatabaseError, Refused):
+                log.exception("the action %s of a run that is taken back was not cancelled", action_id)

@@ -13,9 +13,9 @@ from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
 from reviews.operations.cases import held_of
 from reviews.operations.reports import report_on
-from reviews.rules import recovery, resolutions
+from reviews.rules import recovery_table, resolutions
 
-_ROWS = {row.id: row for row in recovery.ROWS}
+_ROWS = {row.id: row for row in recovery_table.ROWS}
 
 
 def dispute(tenant: Any, case: Any, *, caller: Caller) -> dict[str, Any]:

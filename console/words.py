@@ -168,7 +168,9 @@ EVIDENCE: Final[dict[str, str]] = {
 }
 
 
-def state(code: str, *, contradicted: bool = False) -> str:
+def state(code: str, *, contradicted: bool = False, taken_back: bool = False) -> str:
+    if taken_back and not contradicted:
+        return STATES["COMPENSATED"]
     return CONTRADICTED if contradicted else STATES.get(code, sentence(code))
 
 

@@ -120,11 +120,15 @@ class Action(models.Model):
     trace_id = models.CharField(max_length=64)
     supersedes = models.UUIDField(null=True)
     ordered_by = models.UUIDField(null=True)
+    parent_id = models.UUIDField(null=True)
+    relation = models.CharField(max_length=12, default="")
+    unwinds = models.BooleanField(default=False)
     discrepancy = models.CharField(max_length=32, default="")
     recovery_row = models.CharField(max_length=8, default="")
     recovery_decision = models.CharField(max_length=48, default="")
     attempt_count = models.IntegerField(default=0)
     contradicted = models.BooleanField(default=False)
+    reversed = models.BooleanField(default=False)
     settled = models.BooleanField(default=False)
     horizon_at = models.DateTimeField(null=True)
     blocks_until = models.DateTimeField(null=True)
@@ -150,6 +154,9 @@ class Action(models.Model):
             models.Index(fields=["tenant_id", "agent", "id"], name="action_by_agent"),
             models.Index(fields=["tenant_id", "session_id", "id"], name="action_by_session"),
             models.Index(fields=["tenant_id", "run_id", "id"], name="action_by_run"),
+            models.Index(
+                fields=["tenant_id", "parent_id", "id"], condition=Q(parent_id__isnull=False), name="action_by_parent"
+            ),
             models.Index(fields=["tenant_id", "side_effect_class", "id"], name="action_by_class"),
             models.Index(fields=["tenant_id", "discrepancy", "id"], name="action_by_discrepancy"),
             models.Index(fields=["tenant_id", "operation_key", "id"], name="action_by_operation"),
@@ -311,3 +318,38 @@ class Freeze(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.value}"
+
+
+class Order(models.Model):
+    """A recovery action that was ordered and has not ended. Ids only, outside row-level security: it is a queue."""
+
+    event_id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    action_id = models.UUIDField()
+    placed_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["placed_at"], name="order_by_time")]
+
+    def __str__(self) -> str:
+        return str(self.event_id)
+
+
+class Unwinding(models.Model):
+    """A run that is being taken back: nothing new starts in it, and what it did is reversed, the last step first."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    run_id = models.CharField(max_length=128)
+    state = models.CharField(max_length=16)
+    reason = models.CharField(max_length=1000)
+    opened_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "run_id"], name="unwinding_once_per_run")]
+        indexes = [models.Index(fields=["tenant_id", "state", "id"], name="unwinding_by_state")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.run_id}"

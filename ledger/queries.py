@@ -21,12 +21,15 @@ from ledger.models import (
     Evidence,
     Freeze,
     Idempotency,
+    Order,
     PolicyVersion,
     Subject,
     SubjectKey,
     System,
     Tenant,
+    Unwinding,
 )
+from ledger.rules import contract as contracts
 from ledger.rules import sealing
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
@@ -160,8 +163,8 @@ def readings_wanted(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
 
 
 def unsettled(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
-    """Actions whose effect must still be read back, oldest first."""
-    states = [State.ACCEPTED, State.PENDING, State.UNKNOWN]
+    """Actions whose effect must still be read back, oldest first; after a recovery action has ended, too."""
+    states = [State.ACCEPTED, State.PENDING, State.UNKNOWN, State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED]
     found = Action.objects.filter(tenant_id=tenant_id, state__in=states, settled=False)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
@@ -170,6 +173,112 @@ def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions that wait for a person."""
     found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def orders_placed(*, limit: int = 500) -> list[Order]:
+    """Recovery actions that were ordered and have not ended, oldest first, of all tenants."""
+    return list(Order.objects.order_by("placed_at", "event_id")[:limit])
+
+
+def ordered(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:
+    """What was ordered for an action, by ordering event, oldest first; and what was refused of it, as `refused`."""
+    events = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, kind__in=["ordered", "order_refused"])
+    found = list(events.order_by("seq").values_list("kind", "id", "seq", "at"))
+    kept = dict(
+        Entry.objects.filter(
+            tenant_id=tenant_id, subject_id=action_id, seq__in=[seq for _, _, seq, _ in found]
+        ).values_list("seq", "detail")
+    )
+    orders: dict[UUID, dict[str, Any]] = {}
+    for kind, event_id, seq, at in found:
+        detail = _loaded(kept[seq]) or {}
+        if kind == "ordered":
+            orders[event_id] = detail | {"at": at, "refused": None}
+        else:
+            orders[UUID(detail["order"])]["refused"] = detail
+    return orders
+
+
+def has_order(tenant_id: UUID, action_id: UUID) -> bool:
+    """Whether a recovery action is ordered for this one and has not ended."""
+    return Order.objects.filter(tenant_id=tenant_id, action_id=action_id).exists()
+
+
+def links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
+    """What each action's first event says of it: its call, what it depends on and what it acknowledges."""
+    found = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, seq=1)
+    return {subject: _loaded(detail) or {} for subject, detail in found.values_list("subject_id", "detail")}
+
+
+def child_of(tenant_id: UUID, event_id: UUID) -> Action | None:
+    """The recovery action that an ordering event led to."""
+    return Action.objects.filter(tenant_id=tenant_id, ordered_by=event_id).first()
+
+
+def children_of(tenant_id: UUID, action_id: UUID) -> list[Action]:
+    """The recovery actions that were ordered for an action, oldest first."""
+    return list(Action.objects.filter(tenant_id=tenant_id, parent_id=action_id).order_by("id"))
+
+
+def steps_of(tenant_id: UUID, run_id: str, *, limit: int = 500) -> list[Action]:
+    """The actions of a run, oldest first, the recovery actions among them."""
+    return list(Action.objects.filter(tenant_id=tenant_id, run_id=run_id).order_by("id")[:limit])
+
+
+def actions_waiting_in(tenant_id: UUID, runs: list[str]) -> list[tuple[UUID, str]]:
+    """(action, run) of the steps of these runs that have not started."""
+    if not runs:
+        return []
+    found = Action.objects.filter(tenant_id=tenant_id, run_id__in=runs, state="VALIDATED", relation="")
+    return list(found.order_by("id").values_list("id", "run_id")[:1000])
+
+
+def unwinding(tenant_id: UUID, run_id: str) -> Unwinding | None:
+    """The taking back of a run, if there is or was one."""
+    return Unwinding.objects.filter(tenant_id=tenant_id, run_id=run_id).first()
+
+
+def unwindings(tenant_id: UUID, *states: str) -> list[Unwinding]:
+    """The runs that are being taken back and stand so, oldest first."""
+    return list(Unwinding.objects.filter(tenant_id=tenant_id, state__in=states).order_by("id"))
+
+
+def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
+    """Whether a run is being taken back or was: nothing new may start in it."""
+    return Unwinding.objects.filter(tenant_id=tenant_id, run_id=run_id).exists()
+
+
+def run_facts(tenant_id: UUID, run_id: str) -> tuple[bool, list[str]]:
+    """Whether a run is being taken back, and the digests of the contracts whose actions succeeded in it."""
+    found = ask(
+        "SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),"
+        " array(SELECT DISTINCT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2"
+        " AND state = 'RECONCILED_SUCCESS')",
+        tenant_id,
+        run_id,
+    )
+    unwinding, digests = found[0]
+    return unwinding, digests
+
+
+def order_plan(tenant_id: UUID, detail: dict[str, Any]) -> dict[str, Any]:
+    """The whole plan behind an ordering event's detail."""
+    data = opened(tenant_id, UUID(detail["plan"]))
+    assert data is not None
+    document: dict[str, Any] = orjson.loads(data)
+    return document
+
+
+def pivot_passed(tenant_id: UUID, run_id: str) -> bool:
+    """Whether a pivot step of the run has succeeded."""
+    _, digests = run_facts(tenant_id, run_id)
+    return any(is_pivot(tenant_id, digest) for digest in digests)
+
+
+def is_pivot(tenant_id: UUID, digest: str) -> bool:
+    """Whether a contract marks the point of no return of its run."""
+    row = contract_by_digest(tenant_id, digest)
+    return row is not None and contracts.stored(bytes(row.document), expected_digest=digest).pivot
 
 
 def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:

@@ -8,8 +8,10 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from ledger import queries as record
 from ledger.rules.refusals import Refused
-from reviews.operations import cases, readings, rechecks, schedules, verification
+from ledger.tenancy import tenancy
+from reviews.operations import aftermath, cases, readings, rechecks, schedules, unwindings, verification
 
 log = logging.getLogger(__name__)
 BATCH = 50
@@ -41,6 +43,27 @@ def take_readings() -> int:
         except (DatabaseError, Refused):
             log.exception("the reading before %s could not be taken", action_id)
     return taken
+
+
+@shared_task
+def recover() -> int:
+    """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
+    at, moved = timezone.now(), 0
+    for order in record.orders_placed():
+        try:
+            with tenancy(order.tenant_id):
+                moved += aftermath.advance(
+                    tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
+                )
+        except (DatabaseError, Refused):
+            log.exception("the end of the order %s was not carried over", order.event_id)
+    for tenant_id, unwinding_id in unwindings.open_ones():
+        try:
+            with tenancy(tenant_id):
+                moved += unwindings.advance(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
+        except (DatabaseError, Refused):
+            log.exception("the run of %s was not taken back further", unwinding_id)
+    return moved
 
 
 @shared_task

@@ -76,7 +76,10 @@ def make_view(action_id: UUID, **changes: Any) -> dict[str, Any]:
         "recovery_decision": "",
         "attempt_count": 0,
         "contradicted": False,
+        "reversed": False,
         "settled": False,
+        "relation": "",
+        "unwinds": False,
     }
     return view | changes
 

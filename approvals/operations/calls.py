@@ -71,6 +71,24 @@ class Answer:
 Compiler = Callable[[Contract, str], str | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a recovery action comes from: the event that ordered it, its parent, and who is behind the order."""
+
+    ordered_by: UUID
+    parent_id: UUID
+    relation: str
+    requester: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """How a call came: its trace, and the order behind it where it is a recovery action."""
+
+    trace: Trace
+    origin: Origin | None = None
+
+
 def propose(
     *,
     tenant_id: UUID,
@@ -80,16 +98,18 @@ def propose(
     trace: Trace,
     compile_predicate: Compiler,
     at: datetime,
+    origin: Origin | None = None,
 ) -> tuple[list[Answer], nudge.Nudge]:
     """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
     session = queries.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
-    answers = [_answer(session, raw, trace=trace, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
+    came = Came(trace, origin)
+    answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
     return answers, nudge.nudge([answer.state for answer in answers])
 
 
-def _answer(session: Session, raw: Any, *, trace: Trace, compile_predicate: Compiler, at: datetime) -> Answer:
+def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compiler, at: datetime) -> Answer:
     call = _storable(gate.read_call(raw))
     request_hash = _request_hash(raw)
     if call.call_id:
@@ -98,12 +118,12 @@ def _answer(session: Session, raw: Any, *, trace: Trace, compile_predicate: Comp
             return _replayed(before, request_hash)
     try:
         with apart():
-            verdict = _judge(session, call, compile_predicate=compile_predicate, at=at)
-            return _record(session, call, verdict, request_hash, trace=trace, at=at)
+            verdict = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
+            return _record(session, call, verdict, request_hash, came=came, at=at)
     except Exception:
         log.exception("the gate could not judge a call")
         with apart():
-            return _record(session, call, gate.gate_fault(call), request_hash, trace=trace, at=at)
+            return _record(session, call, gate.gate_fault(call), request_hash, came=came, at=at)
 
 
 def _storable(call: Proposal) -> Proposal:
@@ -129,9 +149,11 @@ def _replayed(before: Call, request_hash: str) -> Answer:
     return Answer(before.result | {"state": state}, before.action_id, state)
 
 
-def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime) -> GateVerdict:
+def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> GateVerdict:
     verdict = gate.judge(call, _standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
-    return gate.clear(verdict, call, _surroundings(session, call, verdict, at=at)) if verdict.accepted else verdict
+    if not verdict.accepted:
+        return verdict
+    return gate.clear(verdict, call, _surroundings(session, call, verdict, at=at, remedy=remedy))
 
 
 def _standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
@@ -176,7 +198,9 @@ def registry_key() -> bytes:
     return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "registry_key").read_text().strip())
 
 
-def _surroundings(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime) -> Surroundings:
+def _surroundings(
+    session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime, remedy: bool
+) -> Surroundings:
     assert verdict.contract is not None
     tenant_id, tool = session.tenant_id, verdict.contract.name
     freezes = record.freezes_on(tenant_id, agent=session.agent_id, tool=tool, target=verdict.target_resource)
@@ -185,6 +209,7 @@ def _surroundings(session: Session, call: Proposal, verdict: GateVerdict, *, at:
         dependencies=_dependencies(session, call),
         freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
         open_twin=str(twin.id) if twin else None,
+        unwinding=not remedy and record.is_unwinding(tenant_id, session.run_id),
     )
 
 
@@ -209,9 +234,9 @@ def _is_uuid(text: str) -> bool:
 
 
 def _record(
-    session: Session, call: Proposal, verdict: GateVerdict, request_hash: str, *, trace: Trace, at: datetime
+    session: Session, call: Proposal, verdict: GateVerdict, request_hash: str, *, came: Came, at: datetime
 ) -> Answer:
-    answer = _acted(session, call, verdict, trace=trace, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
+    answer = _acted(session, call, verdict, came=came, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
     insert(
         Call(
             tenant_id=session.tenant_id,
@@ -254,7 +279,7 @@ def _noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
     return Answer(_document(call, verdict, at=at), None, None)
 
 
-def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, trace: Trace, at: datetime) -> Answer:
+def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, came: Came, at: datetime) -> Answer:
     """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED."""
     assert verdict.contract is not None
     agent = ledger.Actor("agent", session.actor_id)
@@ -276,17 +301,19 @@ def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, trace: Tra
         ledger.Happening(
             kind="proposed",
             to="PROPOSED",
-            entry=_first_entry(session, action_id, verdict, policies, trace, at),
+            entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
             evidence=(payload,),
             digests=digests,
-            detail={"call_id": call.call_id, "session_id": str(session.id), "pin_hash": session.pin_hash},
-            view=_first_view(session, call, verdict, payload, trace),
+            detail=_first_detail(session, call, came),
+            view=_first_view(session, call, verdict, payload, came),
+            causation=came.origin.ordered_by if came.origin else None,
         ),
         actor=agent,
         at=at,
     )
     if verdict.accepted:
-        approval, following = _validated(session, proposed.head, verdict, policies, digests, at=at)
+        requester = came.origin.requester if came.origin else session.actor_id
+        approval, following = _validated(requester, proposed.head, verdict, policies, digests, at=at)
     else:
         approval, following = None, [_failed(proposed.head, verdict, at=at)]
     ledger.write(proposed, *following)
@@ -310,7 +337,7 @@ def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.
 
 
 def _validated(
-    session: Session,
+    requester: UUID,
     head: ledger.Head,
     verdict: GateVerdict,
     policies: Mapping[str, Any],
@@ -325,9 +352,9 @@ def _validated(
     approval, drafts = None, []
     if need.required:
         approval, requested = request_approval(
-            tenant_id=session.tenant_id,
+            tenant_id=head.tenant_id,
             action_id=head.id,
-            requester=session.actor_id,
+            requester=requester,
             contract=verdict.contract,
             version=policies["approval"],
             payload=verdict.payload,
@@ -412,8 +439,22 @@ def _untouched(at: datetime) -> Entry:
     }
 
 
+def _first_detail(session: Session, call: Proposal, came: Came) -> dict[str, Any]:
+    """What the first event says of the call; what it depends on is kept, so that a chain can be followed later."""
+    detail: dict[str, Any] = {
+        "call_id": call.call_id,
+        "session_id": str(session.id),
+        "pin_hash": session.pin_hash,
+        "depends_on": list(call.depends_on),
+        "acknowledges": sorted(call.acknowledges),
+    }
+    if came.origin is not None:
+        detail |= {"parent_id": str(came.origin.parent_id), "relation": came.origin.relation}
+    return detail
+
+
 def _first_view(
-    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.Sealed, trace: Trace
+    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.Sealed, came: Came
 ) -> dict[str, Any]:
     contract = verdict.contract
     assert contract is not None
@@ -434,10 +475,23 @@ def _first_view(
         "operation_key": verdict.operation_hash,
         "payload_hash": verdict.payload_hash,
         "payload_pointer": str(payload.pointer),
-        "trace_id": trace.trace_id,
+        "trace_id": came.trace.trace_id,
         "recovery_row": "",
         "contradicted": False,
+        "reversed": False,
         "settled": False,
+        **_lineage(session, came.origin),
+    }
+
+
+def _lineage(session: Session, origin: Origin | None) -> dict[str, Any]:
+    if origin is None:
+        return {"relation": "", "unwinds": session.unwinds}
+    return {
+        "ordered_by": str(origin.ordered_by),
+        "parent_id": str(origin.parent_id),
+        "relation": origin.relation,
+        "unwinds": False,
     }
 
 

@@ -47,6 +47,12 @@ class DuplicateBlocked(Refused):
     code = "DUPLICATE_BLOCKED"
 
 
+class RunTakenBack(Refused):
+    """This run is being taken back; nothing new starts in it."""
+
+    code = "RUN_TAKEN_BACK"
+
+
 class NotStartable(Refused):
     """Only a validated action can be started."""
 
@@ -145,6 +151,8 @@ def _check_release(action: Any, approval: Approval | None, policies: dict[str, A
             raise binding.ContractChanged
     if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
         raise binding.TargetFrozen
+    if not action.relation and record.is_unwinding(tenant_id, action.run_id):
+        raise RunTakenBack
     if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
         raise DuplicateBlocked
 

@@ -82,6 +82,8 @@ def _waits_for(tenant_id: UUID, action: Any, taken: set[UUID], *, at: datetime) 
             waits.append("approval")
     if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
         waits.append("freeze")
+    if not action.relation and record.is_unwinding(tenant_id, action.run_id):
+        waits.append("unwinding")
     if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
         waits.append("open_repeat")
     if action.id in taken:

@@ -14,11 +14,17 @@ from approvals.queries import disclosed_contract
 from approvals.rules import pins, registry
 from ledger import operations as ledger
 from ledger import queries as record
+from ledger.rules.refusals import Refused
+
+RECOVERY_AGENT = "recovery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03)."""
+    """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03).
+
+    `unwinds`: when a step of the run fails, the steps before it are to be reversed.
+    """
 
     agent_id: str
     goal: str
@@ -29,10 +35,20 @@ class Wish:
     max_registry_age_s: int | None = None
     run_id: str | None = None
     iteration_limit: int | None = None
+    unwinds: bool = False
+
+
+class AgentReserved(Refused):
+    """This agent belongs to the console: it carries out what the recovery policy orders."""
+
+    code = "AGENT_RESERVED"
+    status = 403
 
 
 def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) -> Session:
     """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
+    if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
+        raise AgentReserved
     agent, version, entry = _admitted(tenant_id, wish, at=at)
     newest = record.newest_contracts(tenant_id, list(entry.tools))
     described = {name: contract_text(row) for name, row in newest.items()}
@@ -57,6 +73,7 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         contract=_contract(disclosed, newest, version.version, version.fingerprint),
         run_id=wish.run_id or str(session_id),
         iteration_limit=wish.iteration_limit,
+        unwinds=wish.unwinds,
     )
     _open_on_record(session, at=at)
     return session
@@ -95,7 +112,12 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
         ledger.Happening(
             kind="session_opened",
             to="OPEN",
-            detail={"agent_id": session.agent_id, "tools": tools, "run_id": session.run_id},
+            detail={
+                "agent_id": session.agent_id,
+                "tools": tools,
+                "run_id": session.run_id,
+                "on_failure": "compensate" if session.unwinds else "stop",
+            },
             evidence=(goal,),
             digests={"fingerprint": session.fingerprint, "pin": session.pin_hash},
         ),

@@ -386,7 +386,7 @@ def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
         fresh, requested = request_approval(
             tenant_id=action.tenant_id,
             action_id=action.id,
-            requester=action.agent_actor,
+            requester=before.requester if before else _requester(action),
             contract=contract,
             version=policies["approval"],
             payload=payload,
@@ -410,3 +410,10 @@ def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
         actor=ledger.SYSTEM,
         at=at,
     )
+
+
+def _requester(action: Any) -> UUID:
+    """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
+    if action.ordered_by is None:
+        return UUID(str(action.agent_actor))
+    return UUID(record.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

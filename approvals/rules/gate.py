@@ -12,7 +12,7 @@ arguments are. The order is the order of authority, so that a later check never 
    predicates that it adds compile. They are added to the contract's, never put in their place (D13).
 7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20).
 8. Nothing is frozen that the call touches (R-EX-15).
-9. The same mutation is not open (R-EX-08).
+9. The same mutation is not open (R-EX-08), and the run is not being taken back.
 
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
 `on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
@@ -103,6 +103,7 @@ class Surroundings:
     dependencies: Mapping[str, Dependency]
     freezes: tuple[tuple[str, str], ...] = ()
     open_twin: str | None = None
+    unwinding: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,12 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
     """Rules 7 to 9, for a verdict of `judge` that accepts; any other comes back as it is."""
     if not verdict.accepted or verdict.contract is None:
         return verdict
-    refusal = _dependencies(call, around) or _frozen(verdict.contract, around) or _twin(verdict.contract, around)
+    refusal = (
+        _unwinding(around)
+        or _dependencies(call, around)
+        or _frozen(verdict.contract, around)
+        or _twin(verdict.contract, around)
+    )
     if refusal is None:
         return verdict
     return replace(
@@ -391,6 +397,13 @@ def _frozen(contract: Contract, around: Surroundings) -> Malformed | None:
         return None
     message = f"Stopped by an operator or a finding (scope: {shown(stops[0])})."
     return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
+
+
+def _unwinding(around: Surroundings) -> Malformed | None:
+    if not around.unwinding:
+        return None
+    message = "This run is being taken back; nothing new starts in it."
+    return Malformed("UNRESOLVED_DEPENDENCY", message, "Report the run's summary, and open a new session.")
 
 
 def _twin(contract: Contract, around: Surroundings) -> Malformed | None:

@@ -22,6 +22,7 @@ from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
 from reviews.checks import catalogue
+from reviews.rules import recovery_table
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -141,6 +142,10 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
         raise NotFound
     document = body.document | {"version": body.version}
     policies.check(kind, document)
+    if kind == "recovery":
+        faults = recovery_table.faults(document)
+        if faults:
+            raise policies.BadPolicy(errors=faults)
     if kind == "approval":
         policy.parse(document)
     row = ledger.set_policy(

@@ -96,6 +96,7 @@ class SessionBody(Body):
     max_registry_age_s: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
     workflow_run_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    on_failure: Literal["stop", "compensate"] = "stop"
 
 
 class GoalBody(Body):

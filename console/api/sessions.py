@@ -42,6 +42,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
         max_registry_age_s=body.max_registry_age_s,
         run_id=body.workflow_run_id,
         iteration_limit=body.iteration_limit,
+        unwinds=body.on_failure == "compensate",
     )
     session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
     return answer(_session(session), 201)

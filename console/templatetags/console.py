@@ -30,8 +30,8 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state_badge(state: str, contradicted: bool = False, size: str = "") -> SafeString:
-    return _badge(str(state), bool(contradicted), size)
+def state_badge(state: str, contradicted: bool = False, taken_back: bool = False, size: str = "") -> SafeString:
+    return _badge(str(state), bool(contradicted), bool(taken_back), size)
 
 
 @register.simple_tag(takes_context=True)
@@ -170,15 +170,15 @@ def short(digest: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _badge(state: str, contradicted: bool, size: str) -> SafeString:
-    family = report.family(State(state), contradicted=contradicted)
+def _badge(state: str, contradicted: bool, taken_back: bool, size: str) -> SafeString:
+    family = report.family(State(state), contradicted=contradicted, taken_back=taken_back)
     return format_html(
         '<span class="badge {}" data-family="{}" title="{}">{}{}</span>',
         size,
         family,
         state,
         icon(f"state-{family}"),
-        words.state(state, contradicted=contradicted),
+        words.state(state, contradicted=contradicted, taken_back=taken_back),
     )
 
 

@@ -187,6 +187,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
         }
     ),
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
+    "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
 }
 """Legal pairs by kind of subject; the empty start state means that the event creates the subject."""
 

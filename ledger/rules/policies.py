@@ -25,7 +25,11 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "step_up": "C",
     },
     "verification": {"lease_s": 60},
-    "recovery": {"table": "built-in"},
+    "recovery": {
+        "table": "built-in",
+        "automatic": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"],
+        "hold": [],
+    },
 }
 
 
@@ -33,7 +37,16 @@ _VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "autonomy": {"boundary": {"enum": ["disclosed_tools"]}},
     "verification": {"lease_s": {"type": "integer", "minimum": 5, "maximum": 3600}},
-    "recovery": {"table": {"enum": ["built-in"]}},
+    # The rows themselves are checked by `reviews`, which owns their vocabulary.
+    "recovery": {
+        "table": {"anyOf": [{"const": "built-in"}, {"type": "array", "minItems": 1, "maxItems": 500}]},
+        "automatic": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"enum": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"]},
+        },
+        "hold": {"type": "array", "uniqueItems": True, "maxItems": 500, "items": {"type": "string", "maxLength": 16}},
+    },
 }
 
 

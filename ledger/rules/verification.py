@@ -40,6 +40,7 @@ CHANGING = (
     "horizon_at",
     "recovery_decision",
     "recovery_row",
+    "reversed",
     "settled",
 )
 """The columns of an action's present view that an event after the first can change."""

@@ -17,10 +17,11 @@ from ledger.rules.effects import Reversibility, SideEffectClass
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
+from ledger.rules.remedies import Relation
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Case, Comment, Run
-from reviews.operations import incidents, schedules
+from reviews.operations import incidents, recovery, schedules
 from reviews.rules import resolutions
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.incidents import Kind
@@ -170,7 +171,17 @@ def held_of(case: Case) -> Held:
         contradicted=action.contradicted,
         side_effect_class=SideEffectClass(action.side_effect_class),
         reversibility=Reversibility(action.reversibility),
+        remedies=_remedies(action),
+        to_reverse=action.state == State.RECONCILED_SUCCESS and case.discrepancy == Discrepancy.COMPENSATION_REQUIRED,
     )
+
+
+def _remedies(action: Any) -> frozenset[Relation]:
+    """What can be ordered for an action: a recovery action is not recovered itself."""
+    if action.relation or record.has_order(action.tenant_id, action.id):
+        return frozenset()
+    planned = {relation: recovery.ordered_by_hand(action, relation)[0] for relation in Relation}
+    return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
 
 
 def _found_none(run: Run) -> bool:
@@ -316,6 +327,8 @@ def _carry_out(
         at=at,
     )
     action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, second or by, at=at)
+    action = _order(case, action, resolution, by, at=at)
+    ledger.after_failure(record.action(tenant_id, action.id), action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
@@ -352,6 +365,19 @@ def _move(
         )
         action = ledger.append(action, happening, actor=actor, at=at)
     return action
+
+
+def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.Actor, *, at: datetime) -> ledger.Head:
+    """Order the recovery that a person decided on; they are its requester, so they cannot approve it."""
+    relation = resolutions.REMEDIES.get(resolution)
+    if relation is None:
+        return action
+    wanted, concerned = recovery.ordered_by_hand(record.action(case.tenant_id, case.action_id), relation)
+    if isinstance(wanted, str):
+        raise resolutions.NotOffered(wanted)
+    return recovery.begin(
+        action, wanted, concerned=concerned, because=str(resolution), requester=by.id, actor=by, at=at
+    )
 
 
 def _settle_record(tenant_id: UUID, action: ledger.Head, *, at: datetime) -> None:

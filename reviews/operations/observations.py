@@ -10,7 +10,9 @@ from uuid import UUID
 import orjson
 
 from ledger import operations as ledger
+from ledger import queries as record
 from ledger.rules.contract import Contract
+from ledger.rules.effects import Boundary
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from reviews.models import Observation
@@ -43,7 +45,8 @@ def observe(
     seen = _judged(answer.document, contract)
     evidence = _stored(tenant_id, action_id, answer, at=at)
     pointer = evidence[0].pointer
-    step = rules.received(seen, state=State(head.state), entry=head.entry, pointer=str(pointer), at=at)
+    local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
+    step = rules.received(seen, state=State(head.state), entry=head.entry, pointer=str(pointer), at=at, local=local)
     Observation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -118,7 +121,11 @@ def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -
     status = step.entry.get("idempotency", {}).get("status")
     if status is not None:
         ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status=status, at=at)
-    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN):
+    if step.state is State.FAILED and step.moves:
+        action = record.action(head.tenant_id, head.id)
+        ledger.after_failure(action, str(step.state), at=at)
+    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
+    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
         first = contract.verification.polling.first_after_s if contract.verification else 0
         wait = timedelta(seconds=first) if step.moves else timedelta(0)
         rank = contract.side_effect_class.rank

@@ -20,16 +20,17 @@ from ledger.rules.lifecycle import State
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Run
-from reviews.operations import cases, schedules
+from reviews.operations import cases, recovery, schedules
 from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
 from reviews.rules import findings
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Inputs
+from reviews.rules.observe import Status
 from reviews.rules.reading import Reading
 from reviews.rules.recovery import Decision
 from reviews.rules.steps import Step
-from reviews.rules.verdict import Verdict
+from reviews.rules.verdict import LACKING, SEEN, Verdict
 
 RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 
@@ -53,16 +54,25 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
 
 def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     action = record.action(tenant_id, action_id)
-    if action is None or State(action.state) not in rules.VERIFIABLE_IN or action.settled:
-        return None
-    return planned(tenant_id, action_id)
+    return planned(tenant_id, action_id) if action is not None and _is_open(action) else None
+
+
+def _is_open(action: Any) -> bool:
+    """Whether there is something to verify: also after a recovery action, and where a tool says it rolled back."""
+    state = State(action.state)
+    if action.settled:
+        return False
+    if state is State.EXECUTING:
+        last = queries.last_observation(action.tenant_id, action.id)
+        return last is not None and last.status == Status.FAILED
+    return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
 
 
 def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> str | None:
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
-    if action is None or head.entry is None or State(head.state) not in rules.VERIFIABLE_IN or action.settled:
+    if action is None or head.entry is None or not _is_open(action):
         schedules.settle(action_id=plan.action_id)
         return None
     pointer = uuid4()
@@ -71,6 +81,7 @@ def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> str | None:
     if outcome.steps or (row is not None and row.readings == 0):
         kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
         head = _append(head, outcome, kept, at=at)
+        head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, at=at)
     return head.state
 
@@ -116,6 +127,7 @@ def inputs_of(
         idempotency_status=known.idempotency.status if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
+        **recovery.circumstances(action, facts, State(head.state)),
     )
 
 
@@ -188,6 +200,24 @@ def _append(head: ledger.Head, outcome: rules.Outcome, kept: ledger.Sealed, *, a
     return head
 
 
+def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledger.Head:
+    """Order what the decision wants done; an approvals task proposes it (R-RP-45)."""
+    decision = outcome.decision
+    if not decision.orders:
+        return head
+    wanted = LACKING if decision.wanted is State.FORWARD_RECOVERY else SEEN
+    concerned = [one.name for one in outcome.verdict.effects if one.found in wanted]
+    return recovery.begin(
+        head,
+        decision.orders,
+        concerned=concerned,
+        because=decision.text or "",
+        requester=ledger.SYSTEM.id,
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
 def _happening(step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sealed) -> ledger.Happening:
     decision = outcome.decision
     view: dict[str, Any] = {"settled": outcome.settled}
@@ -218,6 +248,7 @@ def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, at: datetime) ->
         cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
+    ledger.after_failure(action, str(outcome.state), at=at)
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=outcome.decision.text or "HELD", at=at)
 

@@ -13,7 +13,7 @@ from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Recovery
 from reviews.rules.observe import Observation
 from reviews.rules.reading import Reading
-from reviews.rules.recovery import BUILT_IN, Policy
+from reviews.rules.recovery_table import BUILT_IN, Policy
 
 NO_RECOVERY = Recovery()
 DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)

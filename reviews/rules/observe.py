@@ -6,7 +6,9 @@
 3. `failed` is proof of nothing except where the executor says that nothing left it (`error.phase` is
    `before_send`): then the action FAILED. Any other failure is read back (R-EX-09, R-EX-24).
 4. `accepted` waits in ACCEPTED, `timeout` is UNKNOWN (R-EX-07), everything else is verified.
-5. An answer after the lease is taken all the same: it moves UNKNOWN to PENDING. Later still it changes
+5. `failed` with the phase `rolled_back` is a tool's word that its local transaction left nothing. The action
+   stays EXECUTING until a reading shows that (R-RP-36); outside a local transaction it is a failure like any.
+6. An answer after the lease is taken all the same: it moves UNKNOWN to PENDING. Later still it changes
    no state and counts as late truth (R-OB-13).
 """
 
@@ -22,6 +24,7 @@ from ledger.rules.lifecycle import Ground, State
 from reviews.rules.steps import KINDS, Changes, Entry, Step, entering
 
 BEFORE_SEND = "before_send"
+ROLLED_BACK = "rolled_back"
 
 
 class Status(StrEnum):
@@ -63,6 +66,12 @@ class Observation:
         """The executor's word that nothing left it, and no word of the answer against that (R-EX-09)."""
         silent = not self.side_effects and not self.sub_results
         return self.status is Status.FAILED and self.error_phase == BEFORE_SEND and silent
+
+    @property
+    def undone(self) -> bool:
+        """The tool's word that it rolled everything back, and no word of the answer against that."""
+        silent = not self.side_effects and not self.sub_results
+        return self.status is Status.FAILED and self.error_phase == ROLLED_BACK and silent
 
 
 def observe(result: Any, *, tool: str, sub_results: Any = None) -> Observation:
@@ -144,8 +153,8 @@ def telling(observations: Sequence[Observation]) -> Observation | None:
     return claims[-1] if claims else next(reversed(observations), None)
 
 
-def next_state(observation: Observation, state: State) -> State | None:
-    """The state that an answer leads to, or None where it changes none (rules 3 to 5)."""
+def next_state(observation: Observation, state: State, *, local: bool = False) -> State | None:
+    """The state that an answer leads to, or None where it changes none (rules 3 to 6)."""
     if state is State.UNKNOWN:
         return State.PENDING
     if state is State.ACCEPTED:
@@ -154,13 +163,20 @@ def next_state(observation: Observation, state: State) -> State | None:
         return None
     if observation.nothing_sent:
         return State.FAILED
+    if observation.undone and local:
+        return None
     return {Status.ACCEPTED: State.ACCEPTED, Status.TIMEOUT: State.UNKNOWN}.get(observation.status, State.PENDING)
 
 
-def received(observation: Observation, *, state: State, entry: Entry, pointer: str, at: datetime) -> Step:
-    """The event that records an answer, and the step it takes; `pointer` leads to the stored answer (R-OB-12)."""
+def received(
+    observation: Observation, *, state: State, entry: Entry, pointer: str, at: datetime, local: bool = False
+) -> Step:
+    """The event that records an answer, and the step it takes; `pointer` leads to the stored answer (R-OB-12).
+
+    `local`: the tool's whole effect lies inside one local transaction.
+    """
     seen: Changes = {"execution": {"observation_pointer": pointer}}
-    after = next_state(observation, state)
+    after = next_state(observation, state, local=local)
     if after is None:
         return Step(state=state, kind="observed", reason=said(observation), moves=False, entry=seen)
     changes = entering(after, entry, at=at)
@@ -194,5 +210,7 @@ def said(observation: Observation) -> str:
         return f"The answer cannot be used: {observation.fault}"
     if observation.nothing_sent:
         return "The executor says that it failed before anything was sent."
+    if observation.undone:
+        return "The tool says that it rolled everything back; a reading must show that."
     detail = f" ({observation.error_code})" if observation.error_code else ""
     return f"The tool answered {observation.status}{detail}; that is evidence, not yet the outcome."

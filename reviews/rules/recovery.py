@@ -1,10 +1,9 @@
 """Recovery: what the policy decides, and nothing else may (R-RP-01 to R-RP-50).
 
-1. The table is data (`recovery_table.json`); its rows are tried in their order and the first whose
-   inputs all match decides (R-RP-25). A row that names several triggers' words is matched by any of
-   them. Nothing matches: RT-99 holds (R-RP-23). The same situation always gives the same row (R-RP-22).
-2. A row names the states to pass. They are joined to the state that the action is in by legal steps
-   only (C-06, C-09, C-10); a row that ends where the action already is changes nothing.
+1. The first row of the policy's table that fits decides, and nothing else may; the same situation always
+   gives the same row (R-RP-22; `recovery_table`).
+2. The row's states are joined to the state that the action is in; a row that ends where the action
+   already is changes nothing.
 3. Where a row names two ways: roll back only a local transaction that nobody outside could see, and
    where that can be done or has been done (nothing is there any more); else compensate. Retry only
    where a retry is shown to be safe.
@@ -14,25 +13,20 @@
    REVIEW_REQUIRED.
 5. A rollback is ordered while the action is RECONCILIATION_FAILED; only a reading that shows the target
    unchanged leads to ROLLED_BACK (C-02).
-6. The table is part of a versioned policy (D10): a tenant's version may bring its own rows, in the same
-   vocabulary and with the same last row, hold rows for a person, and say what runs without one.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from ledger.rules.canonical import canonical, digest
 from ledger.rules.effects import SideEffectClass
-from ledger.rules.lifecycle import TRANSITIONS, State
+from ledger.rules.lifecycle import State
+from reviews.rules.recovery_table import BUILT_IN, Policy, Row, Situation, joined
 from reviews.rules.remedies import NAMES, RELATIONS, Order
 
 _S = State
+
 _READS_AGAIN = frozenset(
     {
         "RETRY_VERIFICATION",
@@ -48,55 +42,6 @@ _INCIDENTS = {
     "FREEZE_AND_ALARM": "security",
     "MANUAL_REVIEW_AND_INCIDENT": "operations",
 }
-_LISTED = frozenset(
-    {
-        "side_effect_class",
-        "reversibility",
-        "transaction_boundary",
-        "read_consistency",
-        "idempotency_status",
-        "execution_phase",
-        "effect_domain",
-    }
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the recovery table."""
-
-    id: str
-    trigger: str
-    finding: str
-    condition: str | None
-    inputs: Mapping[str, Any]
-    action: str
-    paths: tuple[tuple[State, ...], ...]
-    effects: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """The inputs of the table: what was found, what the contract says, and how things stand."""
-
-    triggers: frozenset[str]
-    side_effect_class: str
-    reversibility: str
-    transaction_boundary: str
-    read_consistency: str | None = None
-    idempotency_status: str | None = None
-    execution_phase: str = "PENDING"
-    effect_domain: str = "OTHER"
-    within_consistency_window: bool = False
-    within_sla: bool = True
-    pivot_committed: bool = False
-    mutating: bool = True
-    externally_visible: bool = False
-    equivalent_and_allowed: bool = False
-    no_op_success_allowed: bool = False
-    retry_safe: bool = False
-    effect_committed: bool = False
-    compensation_available: bool = False
 
 
 def no_remedy(wanted: State) -> tuple[Order, ...] | str:
@@ -151,78 +96,6 @@ class Decision:
     def text(self) -> str | None:
         """The decision as the ledger writes it: row and action (R-RP-24)."""
         return None if self.row is None else f"{self.row} {self.action}"
-
-
-@dataclass(frozen=True, eq=False)
-class Policy:
-    """One version of the recovery policy: the table's rows in their order, and what runs without a person.
-
-    `digest` names the rows that decided, whatever a later release builds in.
-    """
-
-    rows: tuple[Row, ...]
-    digest: str
-    automatic: frozenset[State] = frozenset(RELATIONS)
-    hold: frozenset[str] = frozenset()
-    _matched: dict[Situation, Row] = field(default_factory=dict, repr=False)
-
-    def match(self, situation: Situation) -> Row:
-        """The first row that fits (rule 1)."""
-        found = self._matched.get(situation)
-        if found is None:
-            found = next(row for row in self.rows if _fits(row, situation))
-            if len(self._matched) < _REMEMBERED:
-                self._matched[situation] = found
-        return found
-
-
-_REMEMBERED = 4096
-
-
-def _row(row: Mapping[str, Any]) -> Row:
-    return Row(
-        id=row["id"],
-        trigger=row["inputs"]["trigger"],
-        finding=row["finding"],
-        condition=row["condition"],
-        inputs={key: value for key, value in row["inputs"].items() if key != "trigger"},
-        action=row["action"],
-        paths=tuple(tuple(map(State, path)) for path in row["state_paths"]),
-        effects=tuple(row["effects"]),
-    )
-
-
-TABLE: dict[str, Any] = json.loads(files("reviews.rules").joinpath("recovery_table.json").read_bytes())
-"""The table that is built in, with its vocabulary and the strategies that reviewers read (R-RP-41)."""
-
-ROWS: tuple[Row, ...] = tuple(map(_row, TABLE["rows"]))
-"""Its rows, in the order in which they are tried."""
-
-BUILT_IN = Policy(ROWS, digest(canonical(TABLE["rows"])))
-
-
-@lru_cache(maxsize=64)
-def parse(document: bytes) -> Policy:
-    """The policy in the bytes of a version that was checked when it was put in force."""
-    plain = json.loads(document)
-    table = plain.get("table", "built-in")
-    named = frozenset(map(State, plain.get("automatic", sorted(RELATIONS))))
-    hold = frozenset(plain.get("hold", ()))
-    if table == "built-in":
-        return Policy(ROWS, BUILT_IN.digest, named, hold)
-    return Policy(tuple(map(_row, table)), digest(canonical(table)), named, hold)
-
-
-def _fits(row: Row, situation: Situation) -> bool:
-    named = row.trigger == "*" or row.trigger in situation.triggers
-    return named and all(_agrees(key, value, situation) for key, value in row.inputs.items())
-
-
-def _agrees(key: str, wanted: Any, situation: Situation) -> bool:
-    if key == "any_of":
-        return any(all(_agrees(name, value, situation) for name, value in part.items()) for part in wanted)
-    given = getattr(situation, key)
-    return given in wanted if key in _LISTED else given is wanted
 
 
 def decide(situation: Situation, *, state: State, means: Means, policy: Policy = BUILT_IN) -> Decision:
@@ -289,37 +162,3 @@ def _ordered(row: Row, wanted: State, means: Means, policy: Policy) -> tuple[tup
     if row.id in policy.hold:
         return (), f"The recovery policy holds {row.id} for a person."
     return orders, None
-
-
-# Where a row's first state is not one step away, these lie between (C-06, C-09, C-10).
-_BETWEEN: dict[tuple[State, State], State] = {
-    (_S.ACCEPTED, _S.COMMITTED): _S.PENDING,
-    (_S.ACCEPTED, _S.VERIFICATION_TIMEOUT): _S.PENDING,
-    (_S.ACCEPTED, _S.FAILED): _S.PENDING,
-    (_S.ACCEPTED, _S.RECONCILIATION_FAILED): _S.PENDING,
-    (_S.ACCEPTED, _S.REVIEW_REQUIRED): _S.UNKNOWN,
-    (_S.PENDING, _S.RECONCILIATION_FAILED): _S.COMMITTED,
-    (_S.PENDING, _S.REVIEW_REQUIRED): _S.UNKNOWN,
-    (_S.UNKNOWN, _S.COMMITTED): _S.PENDING,
-    (_S.UNKNOWN, _S.VERIFICATION_TIMEOUT): _S.PENDING,
-    (_S.UNKNOWN, _S.FAILED): _S.PENDING,
-}
-
-
-def joined(state: State, way: tuple[State, ...]) -> tuple[State, ...]:
-    """The states to pass from `state` so that the way is walked by legal steps (rule 2).
-
-    What lies before the present state on the way has been walked. A way that cannot be joined is a
-    mistake in the table.
-    """
-    if state in way:
-        way = way[len(way) - way[::-1].index(state) :]
-    path: list[State] = []
-    here = state
-    for target in way:
-        while (here, target) not in TRANSITIONS:
-            here = _BETWEEN[here, target]
-            path.append(here)
-        path.append(target)
-        here = target
-    return tuple(path)

@@ -6,12 +6,15 @@
    does. What has no remedy is for a person.
 3. Arguments come from the layers of the run that decided: nothing is guessed. An expression without a value means that
    the remedy cannot be ordered.
+4. A recovery action counts only when its own verification says so (R-RP-47): success is done; any other end, and a
+   hold of its own, is a failure of the recovery; whatever is still open is waited for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ledger.rules import remedies
@@ -83,3 +86,32 @@ def _order(footing: Footing, relation: Relation, effect: str | None) -> Order | 
     except NoValue as missing:
         return f"The arguments of {remedy.tool} cannot be told. {missing.detail}"
     return Order(relation=relation, tool=remedy.tool, arguments=arguments, effect=effect)
+
+
+class Ended(StrEnum):
+    """How an ordered recovery action stands."""
+
+    OPEN = "OPEN"
+    DONE = "DONE"
+    FAILED = "FAILED"
+
+
+_ENDED_BADLY = frozenset(
+    {
+        State.FAILED,
+        State.ABANDONED,
+        State.ROLLED_BACK,
+        State.COMPENSATED,
+        State.COMPENSATION_FAILED,
+        State.REVIEW_REQUIRED,
+    }
+)
+
+
+def ended(state: State, *, settled: bool, contradicted: bool) -> Ended:
+    """What the state of a recovery action means for what it recovers (rule 4)."""
+    if state is State.RECONCILED_SUCCESS:
+        return Ended.FAILED if contradicted else Ended.DONE
+    if state in _ENDED_BADLY or (state is State.UNKNOWN and settled):
+        return Ended.FAILED
+    return Ended.OPEN

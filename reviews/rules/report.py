@@ -5,6 +5,7 @@
 2. Only RECONCILED_SUCCESS is reported as completed; a CRITICAL_MUTATION only at trust level 4 (C-44).
    Accepted, pending, timed out and unverified are never a completion (R-RI-10).
 3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
+   One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
 4. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
    as attested, not as read.
 """
@@ -110,10 +111,17 @@ def _code(state: State, entry: Mapping[str, Any], *, trust_level: int, recoverin
         return Code.NOT_EXECUTED
     if recovering and Code.RECOVERY_IN_PROGRESS in ALLOWED[state]:
         return Code.RECOVERY_IN_PROGRESS
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return Code.COMPENSATED
     critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
     if state is State.RECONCILED_SUCCESS and critical and trust_level < 4:
         return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
     return ALLOWED[state][0]
+
+
+def is_reversed(entry: Mapping[str, Any]) -> bool:
+    """Whether a later, verified compensation has taken back what was done."""
+    return bool(entry["reconciliation"]["status"] == "COMPENSATED")
 
 
 def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
@@ -259,8 +267,10 @@ class Axes:
     effect: Axis
 
 
-def family(state: State, *, contradicted: bool = False) -> Family:
-    """The family of an action's badge; a contradiction looks unknown, whatever was settled."""
+def family(state: State, *, contradicted: bool = False, taken_back: bool = False) -> Family:
+    """The family of an action's badge; a contradiction looks unknown, and what was taken back reversed."""
+    if taken_back and not contradicted:
+        return Family.REVERSED
     return Family.UNKNOWN if contradicted else FAMILIES[state]
 
 
@@ -278,6 +288,8 @@ def headline(
         return "Waiting for approval"
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return "Not executed"
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return _HEADLINES[State.COMPENSATED]
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
     said = f": {finding}" if finding and state is not State.COMMITTED else ""
     return _HEADLINES[state] + said
@@ -299,6 +311,8 @@ def axes(
 
 
 def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return Axis(*_EFFECT[State.COMPENSATED])
     if state in _EFFECT:
         return Axis(*_EFFECT[state])
     verification = entry["verification"]["status"]

@@ -6,8 +6,11 @@
 4. ABANDON needs a discrepancy on record (R-SM-19).
 5. An attested outcome is a person's word and is reported as such, never as read.
 6. Two people settle what cannot be undone: the second confirms what the first proposed.
-7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one.
-8. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
+7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one. They are
+   ordered, not believed: the action ends when the recovery action was verified.
+8. A step of a run that is taken back is reversed, or left as it is by a person's word (ABANDON).
+9. A case that was opened beside an automatic recovery is acknowledged once that recovery has ended (R-RP-50).
+10. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
    contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
    report that the final state is not known.
 """
@@ -22,6 +25,7 @@ from typing import Any
 from ledger.rules.effects import Reversibility, SideEffectClass
 from ledger.rules.lifecycle import Ground, State
 from ledger.rules.refusals import Refused
+from ledger.rules.remedies import Relation
 
 
 class Resolution(StrEnum):
@@ -36,6 +40,7 @@ class Resolution(StrEnum):
     ROLL_BACK = "ROLL_BACK"
     FAIL = "FAIL"
     ABANDON = "ABANDON"
+    ACKNOWLEDGE = "ACKNOWLEDGE"
 
 
 class NotOffered(Refused):
@@ -60,7 +65,9 @@ class SecondPersonNeeded(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """An action that waits for a person. `absent`: the last decisive reading found no effect."""
+    """An action that waits for a person. `absent`: the last decisive reading found no effect. `remedies`: what its
+    contract has tools for. `to_reverse`: it succeeded, and its run is being taken back.
+    """
 
     state: State
     executed: bool
@@ -70,6 +77,8 @@ class Held:
     contradicted: bool = False
     side_effect_class: SideEffectClass
     reversibility: Reversibility
+    remedies: frozenset[Relation] = frozenset()
+    to_reverse: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,24 +93,39 @@ class Move:
 
 
 LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
-_SETTLES = frozenset(Resolution) - frozenset(LOOKS)
+REMEDIES = {
+    Resolution.COMPENSATE: Relation.COMPENSATION,
+    Resolution.FORWARD_RECOVER: Relation.FORWARD,
+    Resolution.ROLL_BACK: Relation.ROLLBACK,
+}
+_ENDED = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS, State.FAILED})
+_SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
 
 
 def allowed(held: Held) -> tuple[Resolution, ...]:
-    """What may be decided about a held action (rules 1 to 4)."""
+    """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
     if held.contradicted:
         return (*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
+    if held.to_reverse:
+        return (*_by_tool(held, Resolution.COMPENSATE), Resolution.ABANDON)
+    if held.state in _ENDED:
+        return (Resolution.ACKNOWLEDGE,)
     if held.state not in (State.REVIEW_REQUIRED, State.UNKNOWN):
         return ()
     open_ways: list[Resolution] = []
     if held.executed:
         open_ways += [*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
+        open_ways += _by_tool(held, *REMEDIES)
     if not held.executed or held.absent:
         open_ways.append(Resolution.FAIL)
     if held.discrepancy:
         open_ways.append(Resolution.ABANDON)
     return tuple(open_ways)
+
+
+def _by_tool(held: Held, *wanted: Resolution) -> list[Resolution]:
+    return [one for one in wanted if REMEDIES[one] in held.remedies]
 
 
 def needs_second(held: Held, resolution: Resolution) -> bool:
@@ -123,6 +147,10 @@ def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
     """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
     if held.contradicted:
         return (_settle_contradiction(held, resolution),)
+    if held.to_reverse:
+        return (_reverse_or_leave(resolution),)
+    if resolution is Resolution.ACKNOWLEDGE:
+        return (Move(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={}),)
     way = {
         Resolution.VERIFY_AGAIN: _look_again,
         Resolution.STRONG_READ: _look_again,
@@ -130,6 +158,9 @@ def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
         Resolution.ATTEST_ABSENT: _attest_absent,
         Resolution.FAIL: _fail,
         Resolution.ABANDON: _abandon,
+        Resolution.COMPENSATE: _compensate,
+        Resolution.FORWARD_RECOVER: _recover_forward,
+        Resolution.ROLL_BACK: _roll_back,
     }[resolution]
     into = () if held.state is State.REVIEW_REQUIRED else (_into_review(),)
     return (*into, way(held, at))
@@ -142,6 +173,13 @@ def _settle_contradiction(held: Held, resolution: Resolution) -> Move:
     agrees = present == (held.state is State.RECONCILED_SUCCESS)
     kind = "attested_present" if present else "attested_absent"
     return Move(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
+
+
+def _reverse_or_leave(resolution: Resolution) -> Move:
+    if resolution is Resolution.COMPENSATE:
+        return Move(state=None, kind="reversal_decided", grounds=frozenset(), changes={})
+    changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
+    return Move(state=None, kind="left_as_it_is", grounds=frozenset(), changes=changes)
 
 
 def _into_review() -> Move:
@@ -197,3 +235,25 @@ def _abandon(held: Held, at: str) -> Move:
     changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
     grounds = _SAID | {Ground.DISCREPANCY_RECORDED}
     return Move(state=State.ABANDONED, kind="abandoned", grounds=grounds, changes=changes)
+
+
+def _compensate(held: Held, at: str) -> Move:
+    changes = {"reconciliation": {"recovery_decision": "COMPENSATE"}}
+    return Move(state=State.COMPENSATING, kind="compensation_started", grounds=_SAID, changes=changes)
+
+
+def _recover_forward(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {
+        "execution": {"status": "COMMITTED"},
+        "verification": {"status": "PENDING"},
+        "reconciliation": {"status": "RECONCILED_PARTIAL", "recovery_decision": "FORWARD_RECOVER"},
+    }
+    return Move(state=State.FORWARD_RECOVERY, kind="forward_recovery_started", grounds=_SAID, changes=changes)
+
+
+def _roll_back(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {
+        "verification": {"status": "FAILED"},
+        "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "ROLL_BACK"},
+    }
+    return Move(state=State.RECONCILIATION_FAILED, kind="rollback_decided", grounds=_SAID, changes=changes)

@@ -54,6 +54,8 @@ KINDS: dict[State, str] = {
     _S.VERIFICATION_TIMEOUT: "verification_timed_out",
     _S.UNKNOWN: "outcome_unknown",
     _S.COMPENSATING: "compensation_started",
+    _S.COMPENSATED: "compensated",
+    _S.COMPENSATION_FAILED: "compensation_failed",
     _S.FORWARD_RECOVERY: "forward_recovery_started",
     _S.ROLLED_BACK: "rolled_back",
     _S.REVIEW_REQUIRED: "held",

@@ -31,7 +31,8 @@ from reviews.rules.facts import Inputs
 from reviews.rules.findings import bindings
 from reviews.rules.reading import DECISIVE
 from reviews.rules.reconcile import reconcile
-from reviews.rules.recovery import Decision, Means, Situation
+from reviews.rules.recovery import Decision, Means
+from reviews.rules.recovery_table import Situation
 from reviews.rules.remedies import RELATIONS, Footing, Order, plan
 from reviews.rules.steps import KINDS, WAITING, Changes, Entry, Step, entering, laid_over
 from reviews.rules.verdict import LACKING, MAX_ATTEMPTS, SEEN, Result, Verdict, deadline

@@ -24,6 +24,7 @@ OUTSIDE = {
     "console_answeredwrite": "answers to repeats: found by caller and key before the tenant's transaction begins",
     "console_spentproof": "proofs used once: spent in a transaction of their own, so that a rollback frees none",
     "approvals_due": "a queue of ids, claimed across tenants by sweepers",
+    "ledger_order": "a queue of ids, claimed across tenants by tasks of both sides",
     "reviews_schedule": "a queue of ids, claimed across tenants by workers",
 }
 """Tables with a tenant's id that stand outside row-level security, and why; none holds what an action is about."""

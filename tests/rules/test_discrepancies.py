@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from reviews.rules.discrepancies import INDICATORS, PARAMETERS, Discrepancy, pointed_to, ranked, triggers
-from reviews.rules.recovery import ROWS
+from reviews.rules.recovery_table import ROWS
 
 ORDER = [
     "WRONG_TARGET_MODIFIED",

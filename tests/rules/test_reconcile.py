@@ -17,7 +17,7 @@ from reviews.rules.facts import Failure
 from reviews.rules.observe import Observation, Status
 from reviews.rules.reading import Consistency, Effect
 from reviews.rules.reconcile import contradicts, reconcile
-from reviews.rules.recovery import ROWS, Policy
+from reviews.rules.recovery_table import ROWS, Policy
 from reviews.rules.remedies import RELATIONS
 from reviews.rules.verdict import MAX_ATTEMPTS, Result
 from reviews.rules.verification import run

@@ -11,7 +11,8 @@ import pytest
 
 from ledger.rules.lifecycle import TRANSITIONS, State
 from ledger.rules.remedies import Relation
-from reviews.rules.recovery import BUILT_IN, ROWS, Means, Policy, Situation, decide, joined, no_remedy
+from reviews.rules.recovery import Means, decide, no_remedy
+from reviews.rules.recovery_table import BUILT_IN, ROWS, Policy, Situation, joined
 from reviews.rules.remedies import Order
 
 PLAIN = Situation(

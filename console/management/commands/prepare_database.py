@@ -49,6 +49,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_system": CHANGE,
     "ledger_freeze": CHANGE,
     "ledger_idempotency": CHANGE,
+    "ledger_order": OWN,
+    "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,
     "approvals_session": CHANGE,

@@ -1,0 +1,175 @@
+"""The aftermath: the end of an ordered recovery action is carried over to the action that it was ordered for.
+
+A recovery action is proposed, approved, executed and verified like any other. If we crash before this commit, the order
+still stands and the next tick carries its end over. A recovery counts only by its own verification (R-RP-47), and its
+failure is for a person (R-RP-43).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules.lifecycle import NEEDS, Ground, State
+from ledger.rules.remedies import Relation
+from reviews.operations import cases, incidents, schedules
+from reviews.operations.plans import contract_of
+from reviews.operations.recovery import action_of, policy_of
+from reviews.rules import recovery as rules
+from reviews.rules import remedies
+from reviews.rules.facts import Facts
+from reviews.rules.incidents import Kind
+from reviews.rules.recovery import Decision, Means
+from reviews.rules.recovery_table import Situation
+from reviews.rules.remedies import Ended
+from reviews.rules.steps import KINDS, entering
+
+COMPENSATION_FAILURE = "COMPENSATION_FAILURE"
+_READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "rollback_done"}
+
+
+def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
+    """Carry the end of an ordered recovery action over to the action behind it; whether there was an end."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    detail = record.ordered(tenant_id, action_id).get(event_id)
+    if detail is None:
+        ledger.end_order(event_id=event_id)
+        return True
+    how, reason = _ended(tenant_id, event_id, detail)
+    if how is Ended.OPEN:
+        return False
+    ledger.end_order(event_id=event_id)
+    done = how is Ended.DONE
+    if head.state == State.COMPENSATING:
+        _compensated(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
+    elif head.state in (State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED):
+        _finished(head, detail, at=at) if done else _held(head, reason, at=at)
+    elif head.state == State.RECONCILED_SUCCESS:
+        _reversed(head, detail, at=at) if done else _not_reversed(head, reason, at=at)
+    return True
+
+
+def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[Ended, str]:
+    if detail["refused"]:
+        return Ended.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
+    child = record.child_of(tenant_id, event_id)
+    if child is None:
+        return Ended.OPEN, ""
+    how = remedies.ended(State(child.state), settled=child.settled, contradicted=child.contradicted)
+    found = f" ({child.discrepancy})" if child.discrepancy else ""
+    return how, f"The {detail['relation']} with {child.tool} ended {child.state}{found}."
+
+
+def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    reason = "Every recovery action was verified."
+    _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at)
+    ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status="COMPENSATED", at=at)
+    ledger.after_failure(action_of(head), "COMPENSATED", at=at)
+
+
+def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    """The recovery action was verified: the next one, or a reading of the action itself, which alone can end it."""
+    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    happening = ledger.Happening(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    schedules.reopen(tenant_id=head.tenant_id, action_id=head.id, priority=_rank(head), at=at)
+
+
+def _compensation_failed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    decision = _failure(head)
+    for state in decision.path:
+        head = _step(head, state, reason, frozenset(), at=at, decision=decision)
+    _tell(head, decision, at=at)
+
+
+def _held(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    text = str((head.entry or {})["reconciliation"]["recovery_decision"] or "HELD")
+    _step(head, State.REVIEW_REQUIRED, reason, frozenset(), at=at)
+    cases.open_case(tenant_id=head.tenant_id, action_id=head.id, reason=text, at=at)
+
+
+def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
+    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    happening = ledger.Happening(
+        kind="compensated",
+        changes={"reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]}},
+        detail={"reason": "Every recovery action was verified."},
+        view={"reversed": True},
+    )
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status="COMPENSATED", at=at)
+
+
+def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    decision = _failure(head)
+    happening = ledger.Happening(
+        kind="compensation_failed", detail={"reason": reason, "recovery_row": decision.row}, changes={}
+    )
+    _tell(ledger.append(head, happening, actor=ledger.SYSTEM, at=at), decision, at=at)
+
+
+def _failure(head: ledger.Head) -> Decision:
+    """What the policy says of a compensation that failed (RT-17, RT-50)."""
+    facts = Facts.of(contract_of(head.tenant_id, action_of(head)))
+    asked = Situation(
+        triggers=frozenset({COMPENSATION_FAILURE}),
+        side_effect_class=facts.side_effect_class,
+        reversibility=facts.reversibility,
+        transaction_boundary=facts.boundary,
+        effect_domain=facts.effect_domain,
+        externally_visible=facts.externally_visible,
+        effect_committed=True,
+    )
+    return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=policy_of(head.tenant_id))
+
+
+def _tell(head: ledger.Head, decision: Decision, *, at: datetime) -> None:
+    action = action_of(head)
+    if decision.incident is not None:
+        title = f"Compensation failed: {action.tool} on {action.target}"
+        incidents.open_of_action(action=action, kind=Kind(decision.incident), title=title, at=at)
+    cases.open_case(
+        tenant_id=head.tenant_id,
+        action_id=head.id,
+        reason=decision.text or "HELD",
+        discrepancy=action.discrepancy or "COMPENSATION_REQUIRED",
+        at=at,
+    )
+
+
+def _step(
+    head: ledger.Head,
+    state: State,
+    reason: str,
+    grounds: frozenset[Ground],
+    *,
+    at: datetime,
+    decision: Decision | None = None,
+) -> ledger.Head:
+    assert head.entry is not None
+    changes = entering(state, head.entry, at=at)
+    view: dict[str, Any] = {"settled": True}
+    if decision is not None and decision.text is not None:
+        changes.setdefault("reconciliation", {})["recovery_decision"] = decision.text
+        view["recovery_row"] = decision.row
+    happening = ledger.Happening(
+        kind=KINDS[state],
+        to=str(state),
+        grounds=grounds & NEEDS.get((State(head.state), state), frozenset()),
+        changes=changes,
+        detail={"reason": reason},
+        view=view,
+    )
+    return ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _rank(head: ledger.Head) -> int:
+    return contract_of(head.tenant_id, action_of(head)).side_effect_class.rank

@@ -1,0 +1,108 @@
+"""Recovery, ordered: which recovery actions a decision or a person wants, and what earlier ones brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.rules import contract as contracts
+from ledger.rules.lifecycle import State
+from ledger.rules.remedies import Relation
+from reviews import queries
+from reviews.operations.plans import planned
+from reviews.rules import recovery_table, remedies
+from reviews.rules.facts import Facts
+from reviews.rules.recovery_table import Policy
+from reviews.rules.remedies import Footing, Order
+from reviews.rules.verdict import LACKING, SEEN, Found
+
+
+def policy_of(tenant_id: UUID) -> Policy:
+    """The recovery policy in force."""
+    return recovery_table.parse(bytes(record.active_policies(tenant_id)["recovery"].document))
+
+
+def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
+    """The arguments that each registered remedy of a contract declares."""
+    named = sorted(facts.recovery.tools)
+    rows = record.newest_contracts(tenant_id, named) if named else {}
+    return {
+        name: frozenset(
+            contracts.stored(bytes(row.document), expected_digest=row.digest).arguments_schema["properties"]
+        )
+        for name, row in rows.items()
+    }
+
+
+def circumstances(action: Any, facts: Facts, state: State) -> dict[str, Any]:
+    """What a run must know of the policy, the remedies and the action's own run, as `Inputs` names it."""
+    tenant_id = action.tenant_id
+    unwinding, succeeded = record.run_facts(tenant_id, action.run_id)
+    return {
+        "pivot_committed": any(record.is_pivot(tenant_id, digest) for digest in succeeded),
+        "policy": policy_of(tenant_id),
+        "recovery_tools": tools_of(tenant_id, facts),
+        "unwinding": unwinding and not action.relation,
+        "is_remedy": bool(action.relation),
+        "brought": brought(tenant_id, action.id) if state is State.FORWARD_RECOVERY else frozenset(),
+    }
+
+
+def begin(
+    head: ledger.Head,
+    wanted: Sequence[Order],
+    *,
+    concerned: Sequence[str],
+    because: str,
+    requester: UUID,
+    actor: ledger.Actor,
+    at: datetime,
+) -> ledger.Head:
+    """Order the recovery actions that a decision wants, the first one now."""
+    steps = [
+        {
+            "relation": str(one.relation),
+            "tool": one.tool,
+            "arguments": dict(one.arguments),
+            "effect": one.effect,
+        }
+        for one in wanted
+    ]
+    plan = ledger.OrderPlan(steps=steps, concerned=concerned, because=because, requester=requester)
+    return ledger.order(head, plan, actor=actor, at=at)
+
+
+def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
+    """The effects that verified forward recoveries brought."""
+    found: set[str] = set()
+    for event_id, detail in record.ordered(tenant_id, action_id).items():
+        child = record.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
+        if child is not None and child.state == State.RECONCILED_SUCCESS and not child.contradicted:
+            one = detail["effect"]
+            found |= {one} if one else set(record.order_plan(tenant_id, detail)["concerned"])
+    return frozenset(found)
+
+
+def ordered_by_hand(action: Any, relation: Relation) -> tuple[tuple[Order, ...] | str, tuple[str, ...]]:
+    """What a person's order would be, from what the last run read, and the effects that it concerns."""
+    plan = planned(action.tenant_id, action.id)
+    facts = Facts.of(plan.contract)
+    run = queries.last_run(action.tenant_id, action.id)
+    found = queries.findings(run) if run else {}
+    wanted = LACKING if relation is Relation.FORWARD else SEEN
+    effects = found.get("verdict", {}).get("effects", [])
+    concerned = tuple(each["name"] for each in effects if Found(each["found"]) in wanted)
+    layers = {**plan.bindings, "sa": found.get("layers", {}).get("sa", {})}
+    footing = Footing(recovery=facts.recovery, tools=tools_of(action.tenant_id, facts), layers=layers)
+    return remedies.plan(footing, relation, concerned=concerned), concerned
+
+
+def action_of(head: ledger.Head) -> Any:
+    """The present view of an action that is locked."""
+    action = record.action(head.tenant_id, head.id)
+    assert action is not None
+    return action

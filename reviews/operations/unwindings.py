@@ -1,0 +1,153 @@
+"""Taking a run back: what its steps did is reversed, the last one first, each by a verified action of its own.
+
+One step at a time: the next is ordered only when the reversal of the one after it was verified. A step that is still
+open is waited for; one that cannot be reversed without a person stops the run there, with a case.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import operations as ledger
+from ledger import queries as record
+from ledger.models import Unwinding
+from ledger.rules.envelope import instant
+from ledger.rules.lifecycle import State
+from ledger.rules.remedies import Relation
+from ledger.tenancy import tenancy
+from reviews import queries
+from reviews.operations import cases, recovery
+from reviews.operations.plans import contract_of
+from reviews.rules import recovery as rules
+from reviews.rules import sagas
+from reviews.rules.discrepancies import Discrepancy
+from reviews.rules.facts import Facts
+from reviews.rules.recovery import Decision, Means
+from reviews.rules.recovery_table import Situation
+from reviews.rules.sagas import Step
+
+
+def open_ones() -> list[tuple[UUID, UUID]]:
+    """(tenant, unwinding) of every run that is being taken back."""
+    found: list[tuple[UUID, UUID]] = []
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            found += [(tenant.id, each.id) for each in record.unwindings(tenant.id, "OPEN", "STUCK")]
+    return found
+
+
+def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
+    """The steps of a run as the rules see them, oldest first; recovery actions are none."""
+    actions = [each for each in record.steps_of(tenant_id, run_id) if not each.relation]
+    entries = record.entries(tenant_id, [(each.id, each.seq) for each in actions])
+    links = record.links(tenant_id, [each.id for each in actions])
+    return [
+        Step(
+            id=str(each.id),
+            state=State(each.state),
+            mutating=each.mutating,
+            pivot=record.is_pivot(tenant_id, each.contract_digest),
+            proposed_at=each.proposed_at,
+            ended_at=entries[each.id]["timestamps"]["reconciled_at"] or instant(each.changed_at),
+            settled=each.settled,
+            contradicted=each.contradicted,
+            reversed=each.reversed,
+            left=each.recovery_decision == "ABANDON",
+            depends_on=tuple(links.get(each.id, {}).get("depends_on", ())),
+            acknowledges=tuple(links.get(each.id, {}).get("acknowledges", ())),
+        )
+        for each in actions
+    ]
+
+
+def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
+    """The next step back, if one can be taken now; whether anything was written."""
+    ledger.lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
+    row = next((each for each in record.unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
+    if row is None:
+        return False
+    steps = steps_of(tenant_id, row.run_id)
+    if sagas.waiting(steps):
+        return False
+    step = sagas.next_back(steps)
+    if step is None:
+        return _done(row, at=at)
+    if _in_hand(tenant_id, UUID(step.id)):
+        return False
+    action = record.action(tenant_id, UUID(step.id))
+    assert action is not None
+    decision, concerned = _decision(action)
+    if decision.held_because is not None or decision.row is None or not decision.orders:
+        return _stuck(row, action, decision, at=at)
+    return _order(row, action, decision, concerned, at=at)
+
+
+def _in_hand(tenant_id: UUID, action_id: UUID) -> bool:
+    """Whether the step's reversal is ordered, or waits for a person."""
+    case = queries.case_of(tenant_id, action_id)
+    return record.has_order(tenant_id, action_id) or (case is not None and case.state != "RESOLVED")
+
+
+def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
+    """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
+    facts = Facts.of(contract_of(action.tenant_id, action))
+    orders_wanted, concerned = recovery.ordered_by_hand(action, Relation.COMPENSATION)
+    asked = Situation(
+        triggers=frozenset({str(Discrepancy.COMPENSATION_REQUIRED)}),
+        side_effect_class=facts.side_effect_class,
+        reversibility=facts.reversibility,
+        transaction_boundary=facts.boundary,
+        effect_domain=facts.effect_domain,
+        externally_visible=facts.externally_visible,
+        effect_committed=True,
+        compensation_available=not isinstance(orders_wanted, str),
+    )
+    means = Means(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
+    policy = recovery.policy_of(action.tenant_id)
+    return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=policy), concerned
+
+
+def _order(row: Unwinding, action: Any, decision: Decision, concerned: tuple[str, ...], *, at: datetime) -> bool:
+    head = ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    recovery.begin(
+        head,
+        decision.orders,
+        concerned=concerned,
+        because=decision.text or "",
+        requester=ledger.SYSTEM.id,
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    if row.state == "STUCK":
+        _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
+    return True
+
+
+def _stuck(row: Unwinding, action: Any, decision: Decision, *, at: datetime) -> bool:
+    reason = decision.held_because or "Its contract names nothing that could reverse it."
+    ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    cases.open_case(
+        tenant_id=row.tenant_id,
+        action_id=action.id,
+        reason=decision.text or "HELD",
+        discrepancy=str(Discrepancy.COMPENSATION_REQUIRED),
+        at=at,
+    )
+    if row.state == "OPEN":
+        _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: {reason}", at=at)
+    return True
+
+
+def _done(row: Unwinding, *, at: datetime) -> bool:
+    if row.state == "STUCK":
+        _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
+    _move(row, "DONE", "unwinding_ended", "Nothing is left to reverse.", at=at)
+    return True
+
+
+def _move(row: Unwinding, to: str, kind: str, reason: str, *, at: datetime) -> None:
+    ledger.move_unwinding(
+        tenant_id=row.tenant_id, unwinding_id=row.id, to=to, kind=kind, reason=reason, actor=ledger.SYSTEM, at=at
+    )
