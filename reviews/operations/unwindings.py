@@ -12,7 +12,6 @@ from uuid import UUID
 
 from ledger import operations as ledger
 from ledger import queries as record
-from ledger.models import Unwinding
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
@@ -109,7 +108,7 @@ def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
     return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=policy), concerned
 
 
-def _order(row: Unwinding, action: Any, decision: Decision, concerned: tuple[str, ...], *, at: datetime) -> bool:
+def _order(row: Any, action: Any, decision: Decision, concerned: tuple[str, ...], *, at: datetime) -> bool:
     head = ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
     recovery.begin(
         head,
@@ -125,7 +124,7 @@ def _order(row: Unwinding, action: Any, decision: Decision, concerned: tuple[str
     return True
 
 
-def _stuck(row: Unwinding, action: Any, decision: Decision, *, at: datetime) -> bool:
+def _stuck(row: Any, action: Any, decision: Decision, *, at: datetime) -> bool:
     reason = decision.held_because or "Its contract names nothing that could reverse it."
     ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
     cases.open_case(
@@ -140,14 +139,14 @@ def _stuck(row: Unwinding, action: Any, decision: Decision, *, at: datetime) -> 
     return True
 
 
-def _done(row: Unwinding, *, at: datetime) -> bool:
+def _done(row: Any, *, at: datetime) -> bool:
     if row.state == "STUCK":
         _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
     _move(row, "DONE", "unwinding_ended", "Nothing is left to reverse.", at=at)
     return True
 
 
-def _move(row: Unwinding, to: str, kind: str, reason: str, *, at: datetime) -> None:
+def _move(row: Any, to: str, kind: str, reason: str, *, at: datetime) -> None:
     ledger.move_unwinding(
         tenant_id=row.tenant_id, unwinding_id=row.id, to=to, kind=kind, reason=reason, actor=ledger.SYSTEM, at=at
     )
