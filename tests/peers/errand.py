@@ -49,7 +49,7 @@ class Errand:
                 "system": "place",
                 "lookup": self.lookup,
                 "predicates": list(self.predicates),
-                "polling": {"first_after_s": 1, "backoff": 1.5, "max_interval_s": 10, "sla_s": 600},
+                "polling": {"first_after_s": 1, "backoff": 1.5, "max_interval_s": 10, "sla_s": 7200},
                 **self.reading,
             },
             **self.facts,

@@ -22,7 +22,7 @@ LOOKUP = {
     "program": "'shop'",
     "artifact": "sr.digest",
     "repository": "'shop'",
-    "approval": "scope.action_id",
+    "approval": "sr.change",
     "tenant_field": "environment",
     "target_field": "program",
 }
@@ -191,14 +191,14 @@ def on_v1(fleet):
 
 def look(fleet, *, settings=None, pre=None, began=None, version="v2", password="word", **part):
     lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
-    scope = {"action_id": "ap-1", **({"executed_at": began.isoformat()} if began else {})}
+    scope = {"executed_at": began.isoformat()} if began else {}
     return CHECK.read(
         system=SystemAccess(
             "fleet", "deployments", settings or fleet.settings(), {"user": "keeper", "password": password}
         ),
         verification={"lookup": {"effects": {"rollout": lookup}}},
         bindings={
-            "sr": {"digest": fleet.digests.get(version, version)},
+            "sr": {"digest": fleet.digests.get(version, version), "change": "ap-1"},
             "scope": scope,
             "pre": {"effects": {"rollout": dict(pre.effects[0].fields)}} if pre else {},
         },

@@ -102,7 +102,8 @@ class Office:
     def __init__(self, secrets: Path, slug: str = "acme") -> None:
         self.secrets, self.slug = secrets, slug
         self.versions = itertools.count(1)
-        at = datetime.now(UTC)
+        self.ahead = timedelta(0)
+        at = self.now()
         self.tenant = ledger.found_tenant(
             tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
         ).id
@@ -112,14 +113,15 @@ class Office:
         self.thumbprint = possession.thumbprint(jwk)
         self.jwk = jwk
 
+    def now(self) -> datetime:
+        """Our own clock, which a test may put forward; the peers keep theirs."""
+        return datetime.now(UTC) + self.ahead
+
     # What an operator registers
 
     def register(self, errand: Errand) -> None:
         """The system with its credential, and the contract; a new version each time."""
-        at, version = datetime.now(UTC), f"1.0.{next(self.versions)}"
-        folder = self.secrets / "systems" / self.slug
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "place.json").write_text(json.dumps(errand.credential))
+        at, version = self.now(), f"1.0.{next(self.versions)}"
         document = errand.document(version)
         variables = predicates.variables(document["arguments_schema"], document["verification"])
         contract = contracts.validate(
@@ -127,6 +129,17 @@ class Office:
             compile_predicate=lambda text: predicates.fault(text, variables),
             check_verification=catalogue.check_for(errand.pattern).validate,
         )
+        self.place(errand)
+        with tenancy(self.tenant):
+            ledger.register_contract(tenant_id=self.tenant, contract=contract, actor=ledger.SYSTEM, at=at)
+            if version == "1.0.1":
+                self._people(at)
+
+    def place(self, errand: Errand) -> None:
+        """The system alone: where it is, and the credential for it."""
+        folder = self.secrets / "systems" / self.slug
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "place.json").write_text(json.dumps(errand.credential))
         with tenancy(self.tenant):
             ledger.register_system(
                 tenant_id=self.tenant,
@@ -134,11 +147,8 @@ class Office:
                 pattern=errand.pattern,
                 settings=dict(errand.settings),
                 actor=ledger.SYSTEM,
-                at=at,
+                at=self.now(),
             )
-            ledger.register_contract(tenant_id=self.tenant, contract=contract, actor=ledger.SYSTEM, at=at)
-            if version == "1.0.1":
-                self._people(at)
 
     def _people(self, at: datetime) -> None:
         entry = Entry(
@@ -160,7 +170,7 @@ class Office:
 
     def propose(self, errand: Errand) -> UUID:
         """The agent's call in a session of its own; the gate must accept it."""
-        at = datetime.now(UTC)
+        at = self.now()
         with tenancy(self.tenant):
             wish = sessions.Wish(agent_id="clerk", goal="Do the one thing that is wanted.", ttl_seconds=3600)
             session = sessions.open_session(tenant_id=self.tenant, wish=wish, key_actor=self.agent.id, at=at)
@@ -181,7 +191,7 @@ class Office:
         """Claim and start; what the contract wants to know of the state before is read in between."""
         order = self._claimed(action_id)
         if order is None:
-            assert readings.take_reading(tenant_id=self.tenant, action_id=action_id, clock=lambda: datetime.now(UTC))
+            assert readings.take_reading(tenant_id=self.tenant, action_id=action_id, clock=lambda: self.now())
             order = self._claimed(action_id)
         assert order is not None
         with tenancy(self.tenant):
@@ -194,7 +204,7 @@ class Office:
                 timeout_s=TIMEOUT_S,
                 payload_hash=None,
             )
-            started = executions.start(tenant_id=self.tenant, request=request, by=self.executor, at=datetime.now(UTC))
+            started = executions.start(tenant_id=self.tenant, request=request, by=self.executor, at=self.now())
         assert isinstance(started, executions.Started), started
         return Work(
             action_id,
@@ -213,13 +223,13 @@ class Office:
                 tools=None,
                 limit=10,
                 by=self.executor,
-                at=datetime.now(UTC),
+                at=self.now(),
             )
         return next((order for order in found if order.action_id == action_id), None)
 
     def observe(self, work: Work, *, status: str = "success", error: Mapping[str, Any] | None = None) -> None:
         """What the tool answers."""
-        at = datetime.now(UTC)
+        at = self.now()
         with tenancy(self.tenant):
             action = record.action(self.tenant, work.action_id)
             assert action is not None
@@ -242,7 +252,7 @@ class Office:
 
     def verify(self, work: Work, *, later: timedelta = SETTLED) -> Ended:
         """One verification run, as the worker makes it, so long from now."""
-        verification.verify(tenant_id=self.tenant, action_id=work.action_id, clock=lambda: datetime.now(UTC) + later)
+        verification.verify(tenant_id=self.tenant, action_id=work.action_id, clock=lambda: self.now() + later)
         return self.ended(work)
 
     def ended(self, work: Work) -> Ended:

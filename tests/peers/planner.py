@@ -28,8 +28,8 @@ UID:{uid}
 DTSTAMP:20260301T120000Z
 {more}ORGANIZER:mailto:ann@example.test
 SUMMARY:{summary}
-X-ORDER:o-17
-X-TENANT:acme
+X-ORDER:{order}
+X-TENANT:{tenant}
 BEGIN:VALARM
 ACTION:DISPLAY
 DESCRIPTION:soon
@@ -57,10 +57,10 @@ class Planner:
         self.client = httpx.Client(base_url=url, auth=("ann", "word"), trust_env=False)
         self.client.request("MKCALENDAR", "/ann/work/").raise_for_status()
 
-    def put(self, uid="key-1", *lines, name=None, summary="Visit\\, first", replaced=()):
+    def put(self, uid="key-1", *lines, name=None, summary="Visit\\, first", replaced=(), order="o-17", tenant="acme"):
         kept = [line for line in USUAL if line.split(":")[0].split(";")[0] not in replaced]
         more = "".join(f"{line}\n" for line in [*kept, *lines])
-        data = EVENT.format(uid=uid, more=more, summary=summary).replace("\n", "\r\n")
+        data = EVENT.format(uid=uid, more=more, summary=summary, order=order, tenant=tenant).replace("\n", "\r\n")
         answer = self.client.put(
             f"/ann/work/{name or uid}.ics", content=data, headers={"Content-Type": "text/calendar"}
         )

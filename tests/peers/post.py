@@ -35,8 +35,7 @@ class Post:
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = "Shop <shop@example.test>", to, subject
         message["Message-ID"], message["X-Idempotency-Key"] = f"<{key}@example.test>", key
-        message["X-Order"] = "o-17"
-        for name, value in headers.items():
+        for name, value in ({"X_Order": "o-17"} | headers).items():
             message[name.replace("_", "-")] = value
         message.set_content(text)
         return message

@@ -19,9 +19,9 @@ def test_an_order_that_was_confirmed_is_there(shop):
     found = look(shop, terms="'30 days'")
     (effect,) = found.effects
     assert (effect.present, effect.count) == (True, 1)
-    assert {"vendor": "V-1", "amount": "30.00", "currency": "EUR", "company": "Acme", "requester": "admin",
+    assert {"vendor": "V-1", "amount": "30.00", "currency": "EUR", "company": "acme", "requester": "admin",
             "terms": "30 days", "skus": ["SKU-1"], "approved": True}.items() <= effect.fields.items()  # fmt: skip
-    assert effect.scope == {"tenant": ("Acme",), "target": ("V-1",)}
+    assert effect.scope == {"tenant": ("acme",), "target": ("V-1",)}
     assert found.consistency is Consistency.PRIMARY
     assert found.indicators == ()
 
@@ -167,7 +167,7 @@ class TestToTheEnd:
 
     def outcome(self, reading):
         predicates = ("sa.amount == '30.00'", "sa.approved")
-        return verdicts.outcome(reading, target="vendor/V-1", tenant="Acme", predicates=predicates)
+        return verdicts.outcome(reading, target="vendor/V-1", tenant="acme", predicates=predicates)
 
     def test_a_confirmed_order_is_a_success(self, shop):
         shop.order()

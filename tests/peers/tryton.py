@@ -61,7 +61,7 @@ class Tryton:
 
     def prepare(self):
         self.euro = self.one("currency.currency", name="Euro", symbol="E", code="EUR", digits=2, rounding=money("0.01"))
-        party = self.one("party.party", name="Acme", code="acme")
+        party = self.one("party.party", name="acme", code="acme")
         self.company = self.one("company.company", party=party, currency=self.euro)
         self.call("res.user.write", [1], {"companies": [["add", [self.company]]], "company": self.company})
         self.context = {"company": self.company}
@@ -161,7 +161,7 @@ def shop(tryton):
 
 def look(shop, *, bindings=BINDINGS, user="reader", url=None, settings=None, **part):
     lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
-    given = {"url": url or shop.url, "database": "tr", "company": "Acme", **(settings or {})}
+    given = {"url": url or shop.url, "database": "tr", "company": "acme", **(settings or {})}
     return CHECK.read(
         system=SystemAccess("purchasing", "procurement", given, {"user": user, "password": "Only-reads-26"}),
         verification={"lookup": {"effects": {"order": lookup}}},
