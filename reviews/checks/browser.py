@@ -259,6 +259,8 @@ def _context(
     visit.fields["error_text"] = " ".join(complaints)
     if any(complaints):
         visit.present = False
+        # The page says why the element is not there.
+        visit.indicators.discard("selector_timeout")
         yield "form_validation_failure"
     if "account" in part:
         nodes = page.find(part["account"]["selector"])

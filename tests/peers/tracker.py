@@ -53,6 +53,11 @@ class Tracker:
         assert said.status_code == 201, said.text
         return said.json()["data"]["id"]
 
+    def rename(self, number, title):
+        tag = self.client.get(f"issue/{number}").headers["etag"]
+        answer = self.client.put(f"issue/{number}/title", json={"data": title}, headers={"If-Match": tag})
+        assert answer.status_code == 200, answer.text
+
     def retire(self, kind, number):
         tag = self.client.get(f"{kind}/{number}").headers["etag"]
         assert self.client.delete(f"{kind}/{number}", headers={"If-Match": tag}).status_code == 200
