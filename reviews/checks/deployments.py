@@ -101,6 +101,10 @@ class Rollout:
         return any(one["statename"] in _MOVING for one in self.processes)
 
     @property
+    def crashed(self) -> bool:
+        return any(one["statename"] in _CRASHED or _ended_badly(one) for one in self.processes)
+
+    @property
     def ready(self) -> int:
         return sum(one["statename"] == "RUNNING" for one in self.processes)
 
@@ -312,7 +316,7 @@ def _tagged(site: Site, repository: str, tag: str) -> str | None:
 
 
 def _indicators(part: Mapping[str, Any], rollout: Rollout, bindings: Bindings) -> Iterator[str]:
-    if any(one["statename"] in _CRASHED or _ended_badly(one) for one in rollout.processes):
+    if rollout.crashed:
         yield "crash_loop"
     if rollout.processes and not rollout.moving and not _is_ready(rollout):
         yield "failed_readiness"
@@ -362,10 +366,11 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     running = {one.artifact for one in rollout.instances}
     if not rollout.processes:
         return False
-    if None in running or not running:
-        return None
-    was = before.get("artifact_sha")
     restarted = _restarted(rollout, bindings)
+    if None in running or not running:
+        # Whatever was started and does not stay up says nothing of itself any more; it was started all the same.
+        return True if restarted and rollout.crashed else None
+    was = before.get("artifact_sha")
     if was is not None and running == {was}:
         if not restarted:
             return False

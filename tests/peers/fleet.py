@@ -137,6 +137,7 @@ class Fleet:
         self.digests = {
             "v1": self.registry.publish("v1", **{"org.counterfoil.approval": "ap-0"}),
             "v2": self.registry.publish("v2", **{"org.counterfoil.approval": "ap-1"}),
+            "v3": self.registry.publish("v3", **{"org.counterfoil.approval": "ap-3"}),
         }
         self.releases = {version: self.release(version) for version in self.digests}
         self.regions = {name: Region(stack, python, folder / name, self.releases["v1"]) for name in ("eu", "us")}
