@@ -5,9 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from ledger.rules.lifecycle import State
 from reviews.checks.interface import CheckFailed, Consistency
-from tests.peers import environment, verdicts
+from tests.peers import environment
 from tests.peers.bao import AUDIT, BINDINGS, GRANT, READ_SHOP, WRITE, look
 
 pytestmark = pytest.mark.long
@@ -159,42 +158,6 @@ class TestAuditTrail:
         with pytest.raises(CheckFailed) as failed:
             look(bao, audit=AUDIT, settings={"audit_log": str(tmp_path / "none")})
         assert failed.value.retryable
-
-
-@pytest.mark.req("R-CP-10", "R-CP-16")
-class TestToTheEnd:
-    """The check and the rules together."""
-
-    def outcome(self, reading):
-        return verdicts.outcome(reading, target="principal/ann", tenant="acme")
-
-    def test_a_grant_is_a_success(self, bao):
-        bao.user("ann", "shop")
-        found = self.outcome(look(bao, part={**GRANT, "target_field": "principal"}))
-        assert found.state is State.RECONCILED_SUCCESS
-
-    @pytest.mark.parametrize(
-        ("policies", "discrepancy"),
-        [
-            (("shop", "root"), "WRONG_TARGET_MODIFIED"),
-            (("shop", "old"), "VALUE_MISMATCH"),
-            (("old",), "NO_OP_FAILURE"),
-        ],
-    )
-    def test_anything_else_is_none(self, bao, policies, discrepancy):
-        bao.user("ann", *policies)
-        found = self.outcome(look(bao, part={**GRANT, "removed": ["'old'"]}))
-        assert found.verdict.discrepancy == discrepancy
-        assert found.state is not State.RECONCILED_SUCCESS
-
-    def test_a_stale_token_is_waited_for(self, bao):
-        bao.user("ann")
-        token = bao.sign_in("ann")
-        bao.user("ann", "shop")
-        bindings = {**BINDINGS, "sr": {**BINDINGS["sr"], "accessor": token["accessor"]}}
-        found = self.outcome(look(bao, part={**GRANT, "token": "sr.accessor"}, bindings=bindings))
-        assert found.verdict.discrepancy == "PROPAGATION_DELAY"
-        assert not found.verdict.decisive
 
 
 class TestNoAnswer:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.rules.lifecycle import State
 from reviews.checks.interface import CheckFailed, Consistency
-from tests.peers import environment, verdicts
-from tests.peers.tracker import CONFIRM, look
+from tests.peers import environment
+from tests.peers.tracker import look
 
 pytestmark = pytest.mark.long
 
@@ -113,33 +112,3 @@ def test_no_page_leads_away_from_the_system(tracker, page):
     with pytest.raises(CheckFailed) as failed:
         look(tracker, "1", page=repr(page), settings={"url": f"{tracker.url}/below"}, confirmation=None)
     assert not failed.value.retryable
-
-
-@pytest.mark.req("R-CP-09", "R-CP-16")
-class TestToTheEnd:
-    """The check and the rules together."""
-
-    def outcome(self, reading):
-        return verdicts.outcome(reading, target="issue/Refund o-17", tenant="acme")
-
-    def test_a_confirmed_page_is_a_success_and_a_page_alone_is_none(self, tracker, issue):
-        assert self.outcome(look(tracker, issue)).state is State.RECONCILED_SUCCESS
-        alone = self.outcome(look(tracker, issue, confirmation=None))
-        assert alone.verdict.discrepancy == "UNVERIFIABLE_STATE"
-        assert alone.state is not State.RECONCILED_SUCCESS
-
-    @pytest.mark.parametrize(
-        ("part", "discrepancy"),
-        [
-            ({"account": {"selector": "p.userblock b", "name": "'ann'"}}, "WRONG_TARGET_MODIFIED"),
-            ({"download": {"path": "'/@@file/style.css'", "sha256": "sr.sha256"}}, "VALUE_MISMATCH"),
-            ({"page": "'/@@file/challenge.html'", "account": None}, "UNVERIFIABLE_STATE"),
-            ({"url": "'/done'"}, "UNKNOWN_STATE"),
-            ({"element": "div.done", "text": None}, "UNKNOWN_STATE"),
-            ({"confirmation": {**CONFIRM, "where": {"data/attributes/title": "'x'"}}}, "NO_OP_FAILURE"),
-        ],
-    )
-    def test_anything_else_is_none(self, tracker, issue, part, discrepancy):
-        found = self.outcome(look(tracker, issue, **part))
-        assert found.verdict.discrepancy == discrepancy
-        assert found.state is not State.RECONCILED_SUCCESS

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from console import processes
-from ledger.rules.lifecycle import State
 from reviews.checks.interface import CheckFailed, Consistency
-from tests.peers import environment, verdicts
+from tests.peers import environment
 from tests.peers.fleet import look
 
 pytestmark = pytest.mark.long
@@ -198,38 +197,3 @@ def test_something_else_than_a_manager_is_no_answer(on_v2):
     settings["regions"]["eu"]["orchestrator"] = on_v2.registry.url
     with pytest.raises(CheckFailed):
         look(on_v2, settings=settings)
-
-
-@pytest.mark.req("R-CP-07", "R-CP-16")
-class TestToTheEnd:
-    """The check and the rules together."""
-
-    def outcome(self, reading, tenant="production"):
-        return verdicts.outcome(reading, target="program/shop", tenant=tenant)
-
-    def test_a_release_that_runs_everywhere_is_a_success(self, on_v2):
-        assert self.outcome(look(on_v2)).state is State.RECONCILED_SUCCESS
-
-    def test_another_environment_is_the_wrong_target(self, on_v2):
-        assert self.outcome(look(on_v2), tenant="staging").verdict.discrepancy == "WRONG_TARGET_MODIFIED"
-
-    @pytest.mark.parametrize(
-        ("part", "discrepancy"),
-        [
-            ({"approval": "'ap-9'"}, "COMPENSATION_REQUIRED"),
-            ({"tag": "'v1'"}, "VALUE_MISMATCH"),
-            ({"replicas": "3"}, "VALUE_MISMATCH"),
-        ],
-    )
-    def test_a_fired_indicator_is_none(self, on_v2, part, discrepancy):
-        found = self.outcome(look(on_v2, **part))
-        assert found.verdict.discrepancy == discrepancy
-        assert found.state is not State.RECONCILED_SUCCESS
-
-    def test_a_region_left_out_is_a_part_only(self, on_v1):
-        on_v1.deploy("v2", "eu")
-        assert self.outcome(look(on_v1)).verdict.discrepancy == "PARTIAL_APPLICATION"
-
-    def test_nothing_rolled_out_is_a_failure(self, on_v1):
-        found = self.outcome(look(on_v1, pre=look(on_v1)))
-        assert found.verdict.discrepancy == "NO_OP_FAILURE"

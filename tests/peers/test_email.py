@@ -1,6 +1,5 @@
 """Messages sent by SMTP into a Maildir and read back through pymap, an IMAP server from a package.
 
-The delivery reports and the verdicts on sender authentication are written as RFC 3464 and RFC 8601 say and put
 into the real mailbox: none of the peers bounces or signs.
 """
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from ledger.rules.lifecycle import State
 from reviews.checks.interface import CheckFailed, Consistency
-from tests.peers import environment, verdicts
+from tests.peers import environment
 from tests.peers.tryton import look
 
 pytestmark = pytest.mark.long
@@ -159,37 +158,3 @@ def test_the_credential_can_only_read(shop):
     question = {"id": 1, "method": "model.purchase.purchase.write", "params": [[order], {"reference": "x"}, {}]}
     said = httpx.post(f"{shop.url}/tr/rpc/", json=question, auth=("reader", "Only-reads-26"), trust_env=False).json()
     assert "not allowed" in str(said["error"])
-
-
-@pytest.mark.req("R-CP-08", "R-CP-16")
-class TestToTheEnd:
-    """The check and the rules together."""
-
-    def outcome(self, reading):
-        predicates = ("sa.amount == '30.00'", "sa.approved")
-        return verdicts.outcome(reading, target="vendor/V-1", tenant="acme", predicates=predicates)
-
-    def test_a_confirmed_order_is_a_success(self, shop):
-        shop.order()
-        assert self.outcome(look(shop)).state is State.RECONCILED_SUCCESS
-
-    @pytest.mark.parametrize(
-        ("orders", "discrepancy"),
-        [
-            ([{"vendor": "V-2"}], "WRONG_TARGET_MODIFIED"),
-            ([{}, {}], "DUPLICATE_SIDE_EFFECT"),
-            ([{"upto": "draft"}], "COMPENSATION_REQUIRED"),
-            ([{"price": "11.00"}], "VALUE_MISMATCH"),
-            ([], "NO_OP_FAILURE"),
-        ],
-    )
-    def test_anything_else_is_none(self, shop, orders, discrepancy):
-        for order in orders:
-            shop.order(**order)
-        found = self.outcome(look(shop))
-        assert found.verdict.discrepancy == discrepancy
-        assert found.state is not State.RECONCILED_SUCCESS
-
-    def test_a_rejected_order_is_none(self, shop):
-        shop.cancel(shop.order(upto="quote"))
-        assert self.outcome(look(shop)).verdict.discrepancy == "NO_OP_FAILURE"
