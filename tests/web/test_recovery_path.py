@@ -159,3 +159,222 @@ def test_nobody_opens_a_session_as_the_recovery_agent(cashier: Counter, clock: C
     child_of(cashier, wrong(cashier, clock))
     answer = cashier.agent.post("/sessions", {"agent_id": "recovery", "goal": "Undo it.", "ttl_seconds": 60})
     assert answer.status_code == 403
+
+
+# Several effects: backward before the pivot, forward after it
+
+
+def part(currency: str, key: str = "scope.idempotency_key") -> dict[str, Any]:
+    return {
+        "table": "refunds",
+        "where": {"key": key, "currency": f"'{currency}'"},
+        "tenant_column": "tenant",
+        "target_column": "order_id",
+        "fields": ["id", "amount", "status"],
+    }
+
+
+def in_parts(**changes: Any) -> dict[str, Any]:
+    """A refund in euros and dollars and pounds; each part has its own remedies."""
+    names = {"euros": "EUR", "dollars": "USD", "pounds": "GBP"}
+    remedies = {
+        name: {
+            "compensation_tool": CANCEL,
+            "compensation_arguments": {"refund_id": f"sa.effects.{name}.id"},
+            "forward_tool": "refund_part",
+            "forward_arguments": {"order_id": "sr.order_id", "amount": "sr.amount", "currency": f"'{currency}'"},
+        }
+        for name, currency in names.items()
+    }
+    document = lesser(required_effects=list(names), recovery={"effects": remedies, "idempotent": True})
+    document["verification"] |= {
+        "lookup": {"effects": {name: part(currency) for name, currency in names.items()}},
+        "predicates": [f"sa.effects.{name}.amount == sr.amount" for name in names],
+    }
+    return document | changes
+
+
+def refund_part() -> dict[str, Any]:
+    """The tool that pays what is missing."""
+    document = lesser(name="refund_part", side_effect_class="LOW_RISK_INTERNAL", recovery={"idempotent": True})
+    document["arguments_schema"]["properties"]["currency"] = {"enum": ["EUR", "USD", "GBP"]}
+    return document
+
+
+@pytest.mark.req("R-RP-09", "R-RP-32", "R-DC-05", "R-EX-19")
+def test_before_the_pivot_the_parts_are_reversed_last_one_first(counter: Counter, clock: Clock, secrets_dir: Path):
+    cashier = counter.open(secrets_dir, in_parts(), cancelling(), refund_part())
+    started = cashier.begun()
+    for currency in ("EUR", "USD"):
+        cashier.till.refund(started["idempotency_key"], currency=currency)
+    cashier.tell(started, "partial")
+    clock.forward(seconds=60)
+    cashier.read_back(started["action_id"], clock)
+    action_id = started["action_id"]
+    assert cashier.path(action_id)[-2:] == ["PARTIALLY_COMMITTED", "COMPENSATING"]
+    reversed_ids = []
+    for _ in range(2):
+        child = child_of(cashier, action_id)
+        reversed_ids.append(int(child.target.removeprefix("refund/")))
+        carried_out(cashier, clock, child)
+    assert reversed_ids == sorted(reversed_ids, reverse=True)
+    assert cashier.state(action_id) == "COMPENSATED"
+
+
+@pytest.mark.req("R-RP-10", "R-RP-33", "R-RP-38", "R-SM-16")
+def test_after_the_pivot_what_is_missing_is_finished_and_read_back(counter: Counter, clock: Clock, secrets_dir: Path):
+    cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
+    started = cashier.begun()
+    for currency in ("EUR", "USD"):
+        cashier.till.refund(started["idempotency_key"], currency=currency)
+    cashier.tell(started, "partial")
+    clock.forward(seconds=60)
+    action_id = started["action_id"]
+    cashier.read_back(action_id, clock)
+    assert cashier.path(action_id)[-2:] == ["PARTIALLY_COMMITTED", "FORWARD_RECOVERY"]
+    child = child_of(cashier, action_id)
+    order = next(each for each in cashier.claim() if each["action_id"] == str(child.id))
+    begun = cashier.start(order).json()
+    assert begun["payload"] == {"amount": 1250, "currency": "GBP", "order_id": "EX-1001"}
+    cashier.till.refund(begun["idempotency_key"], currency="GBP")
+    cashier.tell(begun, tool="refund_part")
+    clock.forward(seconds=60)
+    cashier.read_back(str(child.id), clock)
+    after.recover()
+    assert cashier.state(action_id) == "FORWARD_RECOVERY"
+    cashier.read_back(action_id, clock)
+    assert cashier.path(action_id)[-2:] == ["FORWARD_RECOVERY", "RECONCILED_SUCCESS"]
+    assert cashier.report(action_id)["completed"]
+
+
+def test_a_forward_recovery_that_fails_is_held(counter: Counter, clock: Clock, secrets_dir: Path):
+    cashier = counter.open(secrets_dir, in_parts(pivot=True, approval_required=True), cancelling(), refund_part())
+    started = cashier.begun()
+    cashier.till.refund(started["idempotency_key"], currency="EUR")
+    cashier.tell(started, "partial")
+    clock.forward(seconds=60)
+    cashier.read_back(started["action_id"], clock)
+    child = child_of(cashier, started["action_id"])
+    begun = cashier.start(next(each for each in cashier.claim() if each["action_id"] == str(child.id))).json()
+    error = {"code": "NO", "message": "No.", "phase": "before_send"}
+    cashier.tell(begun, "failed", tool="refund_part", evidence=None, error=error)
+    after.recover()
+    assert cashier.path(started["action_id"])[-2:] == ["FORWARD_RECOVERY", "REVIEW_REQUIRED"]
+
+
+# Local transactions
+
+
+def local(**changes: Any) -> dict[str, Any]:
+    undo = {"rollback_tool": CANCEL, "rollback_arguments": {"refund_id": "sa.id"}}
+    return lesser(transaction_boundary="LOCAL_TRANSACTION", externally_visible=False, recovery=undo, **changes)
+
+
+@pytest.mark.req("R-RP-31", "R-RP-36", "R-SM-17")
+def test_a_local_transaction_is_rolled_back_and_the_target_read(counter: Counter, clock: Clock, secrets_dir: Path):
+    document = local()
+    # What was cancelled is gone for this lookup: that is how the till shows that nothing stands.
+    document["verification"]["lookup"]["effects"]["refund"]["present_if"] = "row.status != 'cancelled'"
+    cashier = counter.open(secrets_dir, document, cancelling())
+    action_id = wrong(cashier, clock)
+    assert cashier.state(action_id) == "RECONCILIATION_FAILED"
+    carried_out(cashier, clock, child_of(cashier, action_id))
+    assert cashier.state(action_id) == "RECONCILIATION_FAILED"
+    cashier.read_back(action_id, clock)
+    assert cashier.path(action_id)[-2:] == ["RECONCILIATION_FAILED", "ROLLED_BACK"]
+    assert cashier.report(action_id)["code"] == "ROLLED_BACK"
+
+
+@pytest.mark.req("R-RP-36", "R-SM-05")
+def test_a_tool_that_rolled_back_is_read_at_once(counter: Counter, clock: Clock, secrets_dir: Path):
+    cashier = counter.open(secrets_dir, local(), cancelling())
+    started = cashier.begun()
+    error = {"code": "CONFLICT", "message": "Serialization failure.", "phase": "rolled_back"}
+    told = cashier.tell(started, "failed", evidence=None, error=error)
+    assert told["state"] == "EXECUTING"
+    clock.forward(seconds=60)
+    cashier.read_back(started["action_id"], clock)
+    assert cashier.path(started["action_id"])[-2:] == ["EXECUTING", "ROLLED_BACK"]
+
+
+def test_a_tool_that_lies_about_rolling_back_is_found_out(counter: Counter, clock: Clock, secrets_dir: Path):
+    cashier = counter.open(secrets_dir, local(), cancelling())
+    started = cashier.begun()
+    cashier.till.refund(started["idempotency_key"])
+    error = {"code": "CONFLICT", "message": "Serialization failure.", "phase": "rolled_back"}
+    cashier.tell(started, "failed", evidence=None, error=error)
+    clock.forward(seconds=60)
+    cashier.read_back(started["action_id"], clock)
+    assert "ROLLED_BACK" not in cashier.path(started["action_id"])
+    assert cashier.state(started["action_id"]) == "RECONCILED_SUCCESS"
+
+
+# People and policy
+
+
+@pytest.mark.req("R-SM-18", "R-RP-45")
+def test_who_orders_a_compensation_does_not_approve_it(counter: Counter, clock: Clock, secrets_dir: Path):
+    asked = cancelling(approval_required=True)
+    cashier = counter.open(secrets_dir, lesser(side_effect_class="HIGH_RISK_EXTERNAL"), asked)
+    action_id = wrong(cashier, clock)
+    assert cashier.state(action_id) == "REVIEW_REQUIRED"
+    both = cashier.person("operator", "reviewer", name="both@orchid")
+    case = cashier.case_of(action_id)
+    assert case is not None
+    body = {"resolution": "COMPENSATE", "reason": "The amount is wrong.", "evidence": ["reading 1"]}
+    proposed = both.post(f"/reviews/{case['case_id']}/resolve", body).json()
+    assert proposed["state"] == "AWAITING_SECOND"
+    cashier.operator.post(f"/reviews/{case['case_id']}/resolve/confirm", {"accept": True})
+    assert cashier.state(action_id) == "COMPENSATING"
+    child = child_of(cashier, action_id)
+    approval = cashier.approval_of(str(child.id))
+    assert cashier.vote(approval, by=both).json()["code"] == "SELF_APPROVAL"
+    assert cashier.vote(approval).status_code == 201
+    carried_out(cashier, clock, child)
+    assert cashier.state(action_id) == "COMPENSATED"
+
+
+@pytest.mark.req("R-RP-24", "R-SM-18")
+def test_a_policy_may_hold_a_row_or_bring_its_own_table(cashier: Counter, clock: Clock):
+    held = {"version": "2", "document": {"table": "built-in", "hold": ["RT-03"]}}
+    assert cashier.operator_key.post("/policies/recovery", held).status_code == 201
+    assert cashier.state(wrong(cashier, clock)) == "REVIEW_REQUIRED"
+    last = {
+        "id": "OWN-1",
+        "finding": "whatever it is",
+        "condition": None,
+        "inputs": {"trigger": "*"},
+        "action": "HOLD_AND_ESCALATE",
+        "state_paths": [["REVIEW_REQUIRED"]],
+        "effects": ["open review"],
+    }
+    own = {"version": "3", "document": {"table": [last]}}
+    assert cashier.operator_key.post("/policies/recovery", own).status_code == 201
+    cashier.till.order("EX-1002")
+    started = cashier.begun(order_id="EX-1002")
+    cashier.till.refund(started["idempotency_key"], amount=99, order_id="EX-1002")
+    cashier.tell(started)
+    clock.forward(seconds=60)
+    cashier.read_back(started["action_id"], clock)
+    entry = cashier.operator_key.get(f"/actions/{started['action_id']}").json()["entry"]
+    assert entry["reconciliation"]["recovery_decision"] == "OWN-1 HOLD_AND_ESCALATE"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [],
+        ["row"],
+        [{"id": "X"}],
+        [{"id": "X", "finding": "f", "action": "DANCE", "inputs": {"trigger": "*"}, "state_paths": [], "effects": []}],
+        [{"id": "X", "finding": "f", "action": "FAIL_CLOSED", "inputs": {"trigger": "*", "moon": True},
+          "state_paths": [["REVIEW_REQUIRED"]], "effects": []}],
+        [{"id": "X", "finding": "f", "action": "FAIL_CLOSED", "inputs": {"trigger": "*"},
+          "state_paths": [["PROPOSED"]], "effects": []}],
+    ],
+    ids=["empty", "text", "bare", "action", "input", "way"],
+)  # fmt: skip
+def test_a_table_that_is_not_one_is_refused(cashier: Counter, table: list[Any]):
+    answer = cashier.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": table}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
+    assert answer.json()["errors"]
