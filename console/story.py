@@ -8,6 +8,7 @@ from console import words
 from console.account import Account, axes, pretty, timeline
 from console.api.caller import Caller
 from console.decision import fields
+from console.depth import required_checks
 from ledger import queries as record
 from ledger.rules.lifecycle import State
 from reviews import queries as after
@@ -28,6 +29,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "axes": axes(told),
         "trust": trust_of(action, told.entry),
         "cases": _cases(told),
+        "depth": required_checks(told),
         "timeline": timeline(told),
         "fields": fields(told),
         "canonical": (told.payload or b"").decode(),

@@ -73,6 +73,7 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "FORWARD_RECOVER": ("Recover forward", "Order the contract's forward action for the part that is missing."),
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
     "FAIL": ("Settle as failed", "The goal was not met. The record keeps what was found."),
+    "ACKNOWLEDGE": ("Acknowledge", "You have looked at it. The action goes its own way; nothing of it changes."),
     "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
 }
 
@@ -81,6 +82,13 @@ HOLDS: Final[dict[str, tuple[str, str]]] = {
     "FALSE": ("cross", "Does not hold"),
     "UNDECIDABLE": ("question", "Cannot be decided"),
     "NOT_APPLICABLE": ("minus", "Does not apply"),
+}
+
+MADE: Final[dict[str, tuple[str, str, str]]] = {
+    "CHECKED": ("true", "tick", "Checked"),
+    "FAILED": ("false", "cross", "Failed"),
+    "UNCHECKED": ("undecidable", "question", "Not checked"),
+    "NOT_APPLICABLE": ("not_applicable", "minus", "Does not apply"),
 }
 
 WARNINGS: Final[dict[str, str]] = {
@@ -142,6 +150,7 @@ EVENTS: Final[dict[str, str]] = {
     "attested_absent": "A person attests that it did not happen",
     "failed_by_review": "Settled as failed",
     "abandoned": "Abandoned",
+    "recovery_acknowledged": "Acknowledged by a person",
     "held": "Held for a person",
     "accepted": "Accepted by the target",
     "verification_started": "Being read back",

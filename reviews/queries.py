@@ -37,6 +37,12 @@ def runs_of(tenant_id: UUID, action_id: UUID) -> list[Run]:
     return list(Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
 
 
+def doubts(tenant_id: UUID, action_id: UUID) -> int:
+    """How many runs of an action had an answer that bore nothing out, and settled nothing."""
+    weak = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result="PENDING")
+    return weak.filter(discrepancy="UNVERIFIABLE_STATE").count()
+
+
 def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
     return Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
 

@@ -102,6 +102,8 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     for path in ("", "/history", "/report"):
         for reader in (shop.agent, shop.operator_key, shop.auditor, shop.reviewer):
             reader.get(f"/actions/{case['action_id']}{path}")
+    for reader in (shop.operator_key, shop.auditor, shop.reviewer):
+        reader.get(f"/actions/{case['action_id']}/runs")
     shop.agent.get(f"/sessions/{session}")
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")

@@ -27,7 +27,7 @@ from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import observations, verification
+from reviews.operations import observations, readings, verification
 from reviews.rules.reading import Consistency, Effect, Reading
 
 CONTRACTS = Path(__file__).parents[1] / "client" / "example" / "contracts"
@@ -170,7 +170,13 @@ class Stage:
         with tenancy(self.tenant):
             order = record.action(self.tenant, action_id).target.removeprefix("order/")
         found = {"amount": 12500, "currency": "EUR", "order_id": order, "status": "succeeded", "tenant": "t"}
-        effect = Effect(name="refund", present=count > 0, count=count, fields=found | fields if count else {})
+        effect = Effect(
+            name="refund",
+            present=count > 0,
+            count=count,
+            fields=found | fields if count else {},
+            scope={"target": (order,) if count else ()},
+        )
         reading = Reading(
             source="shop",
             consistency=Consistency.PRIMARY,
@@ -180,7 +186,7 @@ class Stage:
             effects=(effect,),
             target={"tenant": "t"},
         )
-        with patch.object(verification, "read", return_value=(reading, None)):
+        with patch.object(readings, "read", return_value=(reading, None)):
             return verification.verify(tenant_id=self.tenant, action_id=action_id, clock=lambda: at)
 
     def case(self, goal: str = GOAL, **read: Any) -> Any:

@@ -258,6 +258,47 @@ class Event(Answer):
     log: LogPlace | None = None
 
 
+class SourceRead(Answer):
+    name: str = Field(description="The further source of the contract; empty for the primary one.")
+    source: str
+    consistency: str
+    freshness: str
+    observed_at: datetime
+    pointer: str
+    indicators: list[str]
+
+
+class SourceSilent(Answer):
+    name: str
+    reason: str
+
+
+class EffectFound(Answer):
+    name: str
+    found: str
+    count: int
+
+
+class RequiredCheck(Answer):
+    check: str
+    made: Literal["CHECKED", "FAILED", "UNCHECKED", "NOT_APPLICABLE"]
+    by: str
+
+
+class Run(Answer):
+    number: int
+    at: datetime
+    result: str
+    discrepancy: str | None
+    recovery_decision: str | None
+    reason: str
+    pointer: str
+    sources: list[SourceRead]
+    silent: list[SourceSilent]
+    effects: list[EffectFound]
+    checks: list[RequiredCheck]
+
+
 class Report(Answer):
     code: str
     text: str

@@ -157,6 +157,7 @@ class ResolveBody(Body):
         "ROLL_BACK",
         "FAIL",
         "ABANDON",
+        "ACKNOWLEDGE",
     ]
     reason: Reason
     evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(min_length=1, max_length=50)]

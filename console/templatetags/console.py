@@ -131,6 +131,12 @@ def outcome(holds: str) -> SafeString:
 
 
 @register.simple_tag
+def made(code: str) -> SafeString:
+    look, shape, word = words.MADE.get(code, words.MADE["UNCHECKED"])
+    return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', look, icon(shape), word)
+
+
+@register.simple_tag
 def class_chips(side_effect: str, reversible: str) -> SafeString:
     pairs = ((words.side_effect_class(side_effect), side_effect), (words.reversibility(reversible), reversible))
     marked = ((" weighty" if code in words.WEIGHTY else "", word) for word, code in pairs)

@@ -33,6 +33,8 @@ Optional fields beyond api.md's example:
 | no_op_success_allowed | false | the wanted state may already hold; done (NO_OP_SUCCESS) |
 | unverifiable_acknowledged | false | nothing, or not enough, can be read back; approval always asked (C-43) |
 | approval.decide_within_s | the policy's | how long people have to decide on a call of this tool |
+| data_sensitivity, cost, user_impact | LOW | HIGH adds the checks of the next class, and demands all (R-VD-07) |
+| verification.checks | {} | what makes a required check, or why it does not apply (`ledger.rules.depth`) |
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -57,6 +59,7 @@ from jsonschema_rs import Draft202012Validator
 
 from ledger.rules import contract_faults, remedies, schemas, targets
 from ledger.rules.canonical import NotCanonical, digest
+from ledger.rules.depth import Depth, depth
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
     DEFAULT_SLA_S,
@@ -202,6 +205,11 @@ class Contract:
         if self.pivot or self.reversibility is Reversibility.IRREVERSIBLE:
             return Boundary.PIVOT_COMMITTED
         return Boundary.COMPENSABLE_PRE_PIVOT
+
+    @cached_property
+    def depth(self) -> Depth:
+        """What must be checked about an action of it, and what checks it (R-VD-07)."""
+        return depth(json.loads(self.document))
 
     def render_target(self, arguments: Mapping[str, Any]) -> str:
         """The one thing that a call with these arguments is about; `targets.BadTarget` when they

@@ -184,6 +184,14 @@ def in_verification(
             yield _fault(f"/verification/predicates/{index}", "BAD_PREDICATE", problem)
     for problem in check_verification(verification) if check_verification else ():
         yield _fault("/verification", "BAD_VERIFICATION", problem)
+    yield from _check_faults(verification)
+
+
+def _check_faults(verification: dict[str, Any]) -> Iterator[Fault]:
+    for check, said in verification.get("checks", {}).items():
+        if not set(said.get("by", ())) <= set(verification["predicates"]):
+            detail = f"What makes `{check}` must stand among the predicates."
+            yield _fault(f"/verification/checks/{check}", "BAD_CHECK", detail)
 
 
 def in_sources(

@@ -9,6 +9,7 @@ Findings warn, they do not refuse. Each names what to do about it.
 | OPEN_CHOICE | a parameter that looks like a choice lists its values (R-MC-19) |
 | OPEN_ARGUMENTS | unknown parameters are refused, else a renamed one passes unseen (R-MC-03) |
 | ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
+| UNCHECKED | a check that the class demands is made, or said not to apply (R-VD-07, `depth`) |
 | FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
 """
 
@@ -18,6 +19,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from ledger.rules.depth import By, depth
 
 # fmt: off
 _VAGUE_VERBS = frozenset(
@@ -55,6 +58,7 @@ def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     schema = document["arguments_schema"]
     found = [*_name(document["name"]), *_description(document["description"]), *_openness(schema)]
     found.extend(_sources(document))
+    found.extend(_depth(document))
     for name, part in sorted(schema.get("properties", {}).items()):
         found.extend(_parameter(name, part))
     return tuple(found)
@@ -100,6 +104,18 @@ def _sources(document: Mapping[str, Any]) -> Iterator[Finding]:
             "A critical mutation is read in one system only, so no action of it can end without a person.",
             "Name a second source with pattern, system, lookup and predicates.",
         )
+
+
+def _depth(document: Mapping[str, Any]) -> Iterator[Finding]:
+    asked = depth(document)
+    for one in asked.requirements if asked.demanding else ():
+        if one.by is By.NOTHING:
+            yield Finding(
+                "UNCHECKED",
+                f"/verification/checks/{one.check}",
+                f"Nothing makes the check `{one.check}`, so no action of it can end without a person. {one.note}",
+                "Name a predicate that makes it, or say in verification.checks why it does not apply.",
+            )
 
 
 def _openness(schema: Mapping[str, Any]) -> Iterator[Finding]:

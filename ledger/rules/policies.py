@@ -8,9 +8,11 @@ names the four versions in force (R-LE-13).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ledger.rules import schemas
+from ledger.rules.effects import DEFAULT_SLA_S, SideEffectClass
 from ledger.rules.refusals import Refused
 
 POLICY_KINDS = ("autonomy", "approval", "verification", "recovery")
@@ -24,7 +26,14 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "grant_life_s": 120,
         "step_up": "C",
     },
-    "verification": {"lease_s": 60},
+    "verification": {
+        "lease_s": 60,
+        "first_after_s": 1,
+        "backoff": 2,
+        "max_interval_s": 60,
+        "sla_s": {str(kind): seconds for kind, seconds in DEFAULT_SLA_S.items()},
+        "repeat_limit": 3,
+    },
     "recovery": {
         "table": "built-in",
         "automatic": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"],
@@ -36,7 +45,18 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 _VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "autonomy": {"boundary": {"enum": ["disclosed_tools"]}},
-    "verification": {"lease_s": {"type": "integer", "minimum": 5, "maximum": 3600}},
+    "verification": {
+        "lease_s": {"type": "integer", "minimum": 5, "maximum": 3600},
+        "first_after_s": {"type": "integer", "minimum": 0, "maximum": 86400},
+        "backoff": {"type": "integer", "minimum": 1, "maximum": 10},
+        "max_interval_s": {"type": "integer", "minimum": 1, "maximum": 86400},
+        "sla_s": {
+            "type": "object",
+            "propertyNames": {"enum": [str(kind) for kind in SideEffectClass]},
+            "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2592000},
+        },
+        "repeat_limit": {"type": "integer", "minimum": 1, "maximum": 100},
+    },
     # The rows themselves are checked by `reviews`, which owns their vocabulary.
     "recovery": {
         "table": {"anyOf": [{"const": "built-in"}, {"type": "array", "minItems": 1, "maxItems": 500}]},
@@ -48,6 +68,17 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         "hold": {"type": "array", "uniqueItems": True, "maxItems": 500, "items": {"type": "string", "maxLength": 16}},
     },
 }
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of a verification policy (R-VD-13, C-46): SLA by class, poll interval, back-off, repeat limit."""
+
+    first_after_s: int
+    backoff: int
+    max_interval_s: int
+    sla_s: Mapping[SideEffectClass, int]
+    repeat_limit: int
 
 
 class BadPolicy(Refused):
@@ -75,3 +106,19 @@ def check(kind: str, document: Mapping[str, Any]) -> None:
 def default_policy(kind: str) -> dict[str, Any]:
     """The document of version 1 of a kind of policy."""
     return dict(_DEFAULTS[kind])
+
+
+def numbers(document: Mapping[str, Any]) -> Numbers:
+    """The numbers of a verification policy; what an older version leaves out is as built in."""
+    given = _DEFAULTS["verification"] | dict(document)
+    slas = DEFAULT_SLA_S | {SideEffectClass(kind): seconds for kind, seconds in given["sla_s"].items()}
+    return Numbers(
+        first_after_s=given["first_after_s"],
+        backoff=given["backoff"],
+        max_interval_s=given["max_interval_s"],
+        sla_s=slas,
+        repeat_limit=given["repeat_limit"],
+    )
+
+
+BUILT_IN_NUMBERS = numbers({})

@@ -16,7 +16,10 @@ from django.conf import settings
 
 from ledger import queries as record
 from ledger.rules import contract as contracts
+from ledger.rules import policies
+from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract, Source, Verification
+from ledger.rules.policies import Numbers
 from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.operations import observations
@@ -58,6 +61,7 @@ class Plan:
     questions: tuple[Question, ...]
     bindings: dict[str, Any]
     known: Known
+    numbers: Numbers
 
 
 def planned(tenant_id: UUID, action_id: UUID) -> Plan:
@@ -70,10 +74,12 @@ def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
     slug = record.tenant_by_id(tenant_id).slug
     found = record.actions_by_id(tenant_id, action_ids)
     agreed = {action.contract_digest: contract_of(tenant_id, action) for action in found.values()}
+    in_force = numbers_in_force(tenant_id)
     asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
     return {
-        known.action.id: _plan(slug, known, agreed[known.action.contract_digest], asked[known.action.contract_digest])
+        known.action.id: _plan(slug, known, agreed[digest], asked[digest], in_force)
         for known in _known(tenant_id, list(found.values()), agreed)
+        if (digest := known.action.contract_digest)
     }
 
 
@@ -82,6 +88,11 @@ def contract_of(tenant_id: UUID, action: Any) -> Contract:
     row = record.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
     return contracts.stored(bytes(row.document), expected_digest=row.digest)
+
+
+def numbers_in_force(tenant_id: UUID) -> Numbers:
+    """The numbers of the verification policy in force (R-VD-13)."""
+    return policies.numbers(parse(bytes(record.active_policies(tenant_id)["verification"].document)))
 
 
 def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
@@ -118,7 +129,7 @@ def _baseline(data: bytes | None) -> Reading | None:
     return restored(orjson.loads(data)) if data is not None else None
 
 
-def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question, ...]) -> Plan:
+def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question, ...], in_force: Numbers) -> Plan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
         "target_resource": outcome.get("target_resource", ""),
@@ -138,6 +149,7 @@ def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question
             "sa": {},
         },
         known=known,
+        numbers=in_force,
     )
 
 

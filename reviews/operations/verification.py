@@ -78,12 +78,17 @@ def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> str | None:
     pointer = uuid4()
     inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
     outcome = rules.run(inputs)
-    if outcome.steps or (row is not None and row.readings == 0):
+    if outcome.steps or (row is not None and row.readings == 0) or _is_told_again(inputs, outcome):
         kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
         head = _append(head, outcome, kept, at=at)
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, at=at)
     return head.state
+
+
+def _is_told_again(inputs: Inputs, outcome: rules.Outcome) -> bool:
+    """Whether a doubt is written down once more: as often as it takes until a person is called."""
+    return outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
 
 
 def inputs_of(
@@ -97,7 +102,7 @@ def inputs_of(
     at: datetime,
 ) -> Inputs:
     assert head.entry is not None
-    facts = Facts.of(plan.contract)
+    facts = Facts.of(plan.contract, plan.numbers)
     opened_at = row.opened_at if row is not None else at
     # Whatever came since the plan was made has moved the action's last event.
     unmoved = plan.known.action.seq == head.seq
@@ -121,6 +126,7 @@ def inputs_of(
         readings=taken.readings,
         failure=taken.failure,
         silent=taken.silent,
+        doubts=queries.doubts(plan.tenant_id, plan.action_id) if row is not None and row.readings else 0,
         added_predicates=tuple(
             text for text in head.entry["intended_outcome"]["expected_predicates"] if text not in own
         ),
@@ -250,7 +256,13 @@ def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, at: datetime) ->
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
     ledger.after_failure(action, str(outcome.state), at=at)
     if outcome.case:
-        cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=outcome.decision.text or "HELD", at=at)
+        cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
+
+
+def _case_reason(outcome: rules.Outcome) -> str:
+    """Why a person is asked: the decision that waits for them, or the review trigger that fired."""
+    held = outcome.decision.text or "HELD"
+    return held if outcome.decision.case or not outcome.attention else outcome.attention[0].upper()
 
 
 def plan_recheck(plan: Plan, state: State, *, number: int, at: datetime) -> None:

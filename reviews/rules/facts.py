@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from ledger.rules.contract import Contract, Polling, Source
+from ledger.rules.depth import Depth
 from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
 from ledger.rules.lifecycle import State
+from ledger.rules.policies import BUILT_IN_NUMBERS, Numbers
 from ledger.rules.remedies import Recovery
 from reviews.rules.observe import Observation
 from reviews.rules.reading import Reading
@@ -37,10 +39,12 @@ class Facts:
     further: tuple[Source, ...] = ()
     recovery: Recovery = NO_RECOVERY
     polling: Polling = DEFAULT_POLLING
+    depth: Depth | None = None
+    repeat_limit: int = BUILT_IN_NUMBERS.repeat_limit
 
     @classmethod
-    def of(cls, contract: Contract) -> Facts:
-        """The facts of a contract."""
+    def of(cls, contract: Contract, numbers: Numbers = BUILT_IN_NUMBERS) -> Facts:
+        """The facts of a contract; where it names no number, the verification policy's stands (R-VD-13)."""
         verification = contract.verification
         return cls(
             side_effect_class=contract.side_effect_class,
@@ -56,7 +60,9 @@ class Facts:
             stale_errors=contract.stale_errors,
             further=verification.further if verification else (),
             recovery=contract.recovery,
-            polling=verification.polling if verification else DEFAULT_POLLING,
+            polling=polling_of(contract, numbers),
+            depth=contract.depth,
+            repeat_limit=numbers.repeat_limit,
         )
 
     @property
@@ -78,6 +84,17 @@ class Facts:
         """What the contract asks of one source; the primary one has no name."""
         named = {each.name: each.predicates for each in self.further}
         return named.get(source, ()) if source else self.predicates
+
+
+def polling_of(contract: Contract, numbers: Numbers) -> Polling:
+    """When an action of the contract is read: as the contract says, else as the policy does."""
+    said = contract.verification.document.get("polling", {}) if contract.verification else {}
+    return Polling(
+        first_after_s=said.get("first_after_s", numbers.first_after_s),
+        backoff=float(said.get("backoff", numbers.backoff)),
+        max_interval_s=said.get("max_interval_s", numbers.max_interval_s),
+        sla_s=said.get("sla_s", numbers.sla_s[contract.side_effect_class]),
+    )
 
 
 @dataclass(frozen=True)
@@ -103,7 +120,8 @@ class Inputs:
     `recovery_tools` the arguments of every remedy that is registered. `unwinding`: the run is being taken
     back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
     the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
-    `silent` the same of further ones.
+    `silent` the same of further ones; `doubts` counts the runs before this one in which a source answered and
+    bore nothing out.
     """
 
     state: State
@@ -123,6 +141,7 @@ class Inputs:
     readings: tuple[Reading, ...] = ()
     failure: Failure | None = None
     silent: tuple[Failure, ...] = ()
+    doubts: int = 0
     added_predicates: tuple[str, ...] = ()
     idempotency_status: str | None = None
     query_pointer: str | None = None

@@ -14,7 +14,8 @@ What is asked, in this order; the first that applies decides:
 6. Did an indicator fire, or a predicate fail? No success even if all else holds (R-CP-16). Is one
    undecidable? Then nobody can tell: never success (R-RC-04).
 7. Did the wanted state hold before? NO_OP_SUCCESS. Otherwise: success.
-8. Does a source that only testifies see it otherwise? Then neither success nor absence: look again, and in the
+8. Was every check made that the class demands (`depth`)? Else nobody can tell.
+9. Does a source that only testifies see it otherwise? Then neither success nor absence: look again, and in the
    end nobody can tell.
 
 Waiting ends at the SLA, but not before the horizon: then the verdict is that no verdict came in time.
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reviews.rules import findings, observe, sources, witnesses
+from reviews.rules import depth, findings, observe, sources, witnesses
 from reviews.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
@@ -67,7 +68,11 @@ def reconcile(inputs: Inputs) -> Verdict:
         results += findings.predicates_over(inputs, testifying)
     if sources.stands_alone(inputs) and (witnesses.claims_all(verdict) or witnesses.claims_none(verdict)):
         verdict = unverifiable("A critical mutation is told by several sources, and its contract declares one.")
-    return replace(verdict, effects=found, predicates=results, consistency=deciding[0].consistency)
+    checks = depth.checked(depth.Shown(inputs=inputs, readings=deciding, found=found, results=results))
+    unmade = depth.lacking(inputs, checks) if witnesses.claims_all(verdict) else ()
+    if unmade:
+        verdict = unverifiable(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
+    return replace(verdict, effects=found, predicates=results, checks=checks, consistency=deciding[0].consistency)
 
 
 def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
@@ -109,7 +114,7 @@ def _weak(inputs: Inputs, reading: Reading) -> Verdict:
     reason = f"{reading.source} answered as {reading.trusted_as}, which settles nothing."
     words = frozenset({OBSERVATION_AUTHORITY_MISMATCH})
     verdict = waiting(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
-    return replace(verdict, consistency=reading.trusted_as)
+    return replace(verdict, consistency=reading.trusted_as, doubt=True)
 
 
 # Layers 3 to 7: what strong readings say

@@ -9,7 +9,7 @@
 7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one. They are
    ordered, not believed: the action ends when the recovery action was verified.
 8. A step of a run that is taken back is reversed, or left as it is by a person's word (ABANDON).
-9. A case that was opened beside an automatic recovery is acknowledged once that recovery has ended (R-RP-50).
+9. A case that was opened beside an action which goes its own way is acknowledged once that has ended (R-RP-50).
 10. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
    contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
    report that the final state is not known.

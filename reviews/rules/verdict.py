@@ -60,12 +60,30 @@ class EffectFinding:
     count: int
 
 
+class Made(StrEnum):
+    """Whether a required check was made."""
+
+    CHECKED = "CHECKED"
+    FAILED = "FAILED"
+    UNCHECKED = "UNCHECKED"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check that the action's class requires, whether it was made, and by what."""
+
+    check: str
+    made: Made
+    by: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What one run found, and in which words it asks the recovery table.
 
     `decisive` says that the finding settles the action; a verdict that is not leaves it open. `timed_out`
-    says that it can stay open no longer.
+    says that it can stay open no longer. `doubt`: a source answered and does not bear out what is claimed.
     """
 
     result: Result
@@ -76,9 +94,11 @@ class Verdict:
     triggers: frozenset[str] = frozenset()
     effects: tuple[EffectFinding, ...] = ()
     predicates: tuple[PredicateResult, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     consistency: Consistency | None = None
     awaits_horizon: bool = False
     timed_out: bool = False
+    doubt: bool = False
 
     @property
     def effect_seen(self) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 
 from ledger.rules.effects import Boundary
 from ledger.rules.lifecycle import NEEDS, Ground, State
-from reviews.rules import predicates, recovery, schedule
+from reviews.rules import attention, predicates, recovery, schedule
 from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
 from reviews.rules.facts import Inputs
 from reviews.rules.findings import bindings
@@ -51,7 +51,8 @@ class Outcome:
     """What one run leads to.
 
     `settled` says that automation is through with the action: nothing more is polled (C-62). `freeze`
-    lists the targets to freeze, the intended one first.
+    lists the targets to freeze, the intended one first. `attention` names the review triggers that fired:
+    they open a case beside whatever else follows (R-RP-50).
     """
 
     verdict: Verdict
@@ -61,6 +62,7 @@ class Outcome:
     next_read_at: datetime | None
     settled: bool
     case: bool
+    attention: tuple[str, ...]
     incident: str | None
     freeze: tuple[str, ...]
     idempotency_status: str | None
@@ -359,6 +361,7 @@ def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[S
     end = steps[-1].state if steps else inputs.state
     again = end is State.PENDING or (decision.next_read and end in READ_AFTER_RECOVERY)
     statuses = [step.entry["idempotency"]["status"] for step in steps if "idempotency" in step.entry]
+    noticed = attention.fired(inputs, verdict)
     return Outcome(
         verdict=verdict,
         decision=decision,
@@ -366,7 +369,8 @@ def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[S
         state=end,
         next_read_at=_next(inputs, verdict) if again else None,
         settled=not again,
-        case=decision.case,
+        case=decision.case or bool(noticed),
+        attention=noticed,
         incident=decision.incident,
         freeze=_frozen(inputs, decision),
         idempotency_status=statuses[-1] if statuses else inputs.idempotency_status,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reviews.rules.discrepancies import Discrepancy, pointed_to
 from reviews.rules.facts import Inputs
 from reviews.rules.findings import finding, grave, predicates_of, predicates_over
@@ -65,4 +67,4 @@ def _disagreeing(inputs: Inputs, against: list[str]) -> Verdict:
     reason = f"The sources disagree: {', '.join(against)} does not bear out what the primary one says."
     if inputs.at >= deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
         return unverifiable(reason)
-    return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE)
+    return replace(waiting(inputs, reason, Discrepancy.UNVERIFIABLE_STATE), doubt=True)

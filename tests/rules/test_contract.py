@@ -41,6 +41,9 @@ REFUND = {
     "verification": {
         "pattern": "payments",
         "system": "processor-test",
+        "lookup": {
+            "effects": {"refund": {"of": {"charge": "sr.charge_id"}, "match": {"key": "scope.idempotency_key"}}}
+        },
         "predicates": ["sa.amount == sr.amount"],
         "polling": {"first_after_s": 1, "backoff": 2.0, "max_interval_s": 60, "sla_s": 3600},
         "settle_s": 30,
