@@ -93,6 +93,17 @@ class Lift(forms.Form):
     reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it may be released again."})
 
 
+class TakeBack(forms.Form):
+    """Why a run is taken back."""
+
+    reason = forms.CharField(
+        max_length=1000,
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": "Say why it is taken back."},
+    )
+
+
 class SignIn(AuthenticationForm):
     """Email and password."""
 

@@ -42,6 +42,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "run": told.page("actions"),
         "href": {
             "session": told.page("session", action.session_id),
+            "run": told.page("run", action.run_id),
             "approval": told.page("approval", action.approval_id) if action.approval_id else "",
             "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
         },

@@ -8,7 +8,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from console import stream
 from console.api import operations
 from console.api.root import api
-from console.views import actions, approvals, cases, entrance, evidence, freezes, home, sessions
+from console.views import actions, approvals, cases, entrance, evidence, freezes, home, runs, sessions
 
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
@@ -29,6 +29,8 @@ pages: list[URLPattern | URLResolver] = [
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.entry, name="action-entry"),
     path("evidence/<uuid:pointer>", evidence.evidence, name="evidence"),
     path("sessions/<uuid:session_id>", sessions.session, name="session"),
+    path("runs/<path:run_id>/cancel", runs.cancel, name="run-cancel"),
+    path("runs/<path:run_id>", runs.run, name="run"),
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
 ]
 

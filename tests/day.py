@@ -10,6 +10,7 @@ from tests.callers import Api
 from tests.workshop import CONTRACTS, GOAL, Clock, Workshop
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
+SITUATION = {"triggers": ["NO_OP_FAILURE"], "side_effect_class": "LOW_RISK_INTERNAL", "reversibility": "REVERSIBLE"}
 CALLERS = ("agent", "operator_key", "executor", "auditor", "reviewer", "operator")
 
 
@@ -122,6 +123,11 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
     shop.operator.post(f"{path}/resolve", word)
     shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    run = shop.auditor.get(f"/actions/{case['action_id']}").json()["entry"]["workflow_run_id"]
+    shop.agent.get(f"/runs/{run}")
+    shop.operator_key.post(f"/runs/{run}/cancel", {"reason": "It is no longer wanted."})
+    shop.operator_key.post("/recovery/decide", SITUATION)
+    shop.reviewer.get("/recovery/strategies")
     freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
     shop.operator.get("/freezes")
     shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})

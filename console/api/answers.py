@@ -487,6 +487,58 @@ class Lifted(Answer):
     lifted: bool
 
 
+# Runs and recovery
+
+
+class RecoveryStep(Answer):
+    action_id: str
+    relation: str
+    tool: str
+    state: str
+
+
+class SilentStep(Answer):
+    over: str
+    because: str
+
+
+class RunStep(Answer):
+    action_id: str
+    tool: str
+    target: str
+    state: str
+    region: str
+    reversed: bool
+    depends_on: list[str]
+    acknowledges: list[str]
+    recovery: list[RecoveryStep]
+    silences: list[SilentStep]
+
+
+class Unwinding(Answer):
+    state: str
+    reason: str
+    since: datetime
+
+
+class Workflow(Answer):
+    run_id: str
+    complete: bool
+    unwinding: Unwinding | None
+    steps: list[RunStep]
+
+
+class RecoveryDecision(Answer):
+    row: str
+    action: str
+    finding: str
+    condition: str | None
+    state_paths: list[list[str]]
+    effects: list[str]
+    table_digest: str
+    held_for_a_person: bool
+
+
 # Operations
 
 

@@ -11,7 +11,18 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, re_path
 from ninja import NinjaAPI
 
-from console.api import actions, document, executions, operations, people, problems, registry, runs, sessions
+from console.api import (
+    actions,
+    document,
+    executions,
+    operations,
+    people,
+    problems,
+    registry,
+    runs,
+    sessions,
+    workflows,
+)
 from console.api.caller import Key, Session
 from console.api.docs import Docs
 from console.api.edge import StrictParser
@@ -69,5 +80,5 @@ api = Api(
     urls_namespace="api",
 )
 problems.install(api)
-for router in (registry, sessions, actions, runs, executions, people, operations):
+for router in (registry, sessions, actions, runs, executions, people, workflows, operations):
     api.add_router("", router.router)

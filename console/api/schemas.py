@@ -94,7 +94,8 @@ class SessionBody(Body):
     output_tags: Annotated[list[str], Field(max_length=200)] = []
     intent: Annotated[str, Field(max_length=2000)] = ""
     max_registry_age_s: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
-    workflow_run_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    # It is part of addresses.
+    workflow_run_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:~-]{1,128}$")] | None = None
     iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
     on_failure: Literal["stop", "compensate"] = "stop"
 
@@ -184,3 +185,37 @@ class EvidenceBody(Body):
         if (self.text is None) == (self.file is None):
             raise ValueError("Evidence is either a text or a file.")
         return self
+
+
+class SituationBody(Body):
+    """The recovery table's inputs (R-RP-22); what is left out is the table's usual case."""
+
+    triggers: Annotated[list[Annotated[str, Field(max_length=64)]], Field(min_length=1, max_length=20)]
+    side_effect_class: Literal[
+        "READ_ONLY",
+        "EPHEMERAL_WRITE",
+        "LOW_RISK_INTERNAL",
+        "MEDIUM_RISK_WRITE",
+        "HIGH_RISK_EXTERNAL",
+        "CRITICAL_MUTATION",
+    ]
+    reversibility: Literal["REVERSIBLE", "COMPENSABLE", "IRREVERSIBLE"]
+    transaction_boundary: Literal[
+        "LOCAL_TRANSACTION", "COMPENSABLE_PRE_PIVOT", "PIVOT_COMMITTED", "UNKNOWN_BOUNDARY"
+    ] = "UNKNOWN_BOUNDARY"
+    read_consistency: Literal["PRIMARY", "STRONG", "REPLICA", "CACHE", "STALE_ENDPOINT", "UNDECLARED"] | None = None
+    idempotency_status: (
+        Literal["PENDING", "COMPLETED", "FAILED_RETRYABLE", "FAILED_FINAL", "COMPENSATED", "EXPIRED"] | None
+    ) = None
+    execution_phase: Literal["NOT_EXECUTED", "EXECUTED", "PENDING"] = "PENDING"
+    effect_domain: Literal["FINANCIAL", "SECURITY", "EXTERNAL_COMMUNICATION", "OTHER"] = "OTHER"
+    within_consistency_window: bool = False
+    within_sla: bool = True
+    pivot_committed: bool = False
+    mutating: bool = True
+    externally_visible: bool = False
+    equivalent_and_allowed: bool = False
+    no_op_success_allowed: bool = False
+    retry_safe: bool = False
+    effect_committed: bool = False
+    compensation_available: bool = False

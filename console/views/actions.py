@@ -15,7 +15,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
-from console import words
+from console import saga, words
 from console.account import account, pretty
 from console.forms import ActionFilter
 from console.http import Request, in_tenant
@@ -51,10 +51,12 @@ def browse(request: Request) -> HttpResponse:
 
 @in_tenant()
 def action(request: Request, action_id: UUID) -> HttpResponse:
+    found = _found(request, action_id)
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": story(account(request.tenant, _found(request, action_id)), caller=request.caller),
+        "shown": story(account(request.tenant, found), caller=request.caller),
+        "strip": saga.strip(request.tenant.id, found.run_id),
     }
     return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
 
@@ -121,7 +123,7 @@ def _row(base: str, action: Any, as_of: datetime) -> str:
     found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
     return (
         f'<tr data-item data-part="{action.id}">'
-        f'<td class="fit">{state_badge(action.state, action.contradicted)}</td>'
+        f'<td class="fit">{state_badge(action.state, action.contradicted, action.reversed)}</td>'
         f'<td class="clip"><a class="open" href="{base}/{action.id}">'
         f"{marked(title(action.operation_kind, action.target))}</a></td>"
         f'<td class="nowrap">{escape(action.agent)}</td>'

@@ -180,7 +180,7 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         assert found, name
         return found.group(1)
 
-    names = ("approval_id", "case_id", "action_id", "session_id", "freeze_id", "pointer")
+    names = ("approval_id", "case_id", "action_id", "session_id", "freeze_id", "pointer", "run_id")
     return {name: first(name) for name in names} | {"seq": "1"}
 
 

@@ -1,0 +1,59 @@
+"""One run: its steps as a saga, with the pivot, what went on in silence, and taking it back."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from approvals import queries as before
+from console import saga
+from console.forms import TakeBack
+from console.http import Request, in_tenant
+from ledger import operations as ledger
+
+
+@in_tenant()
+def run(request: Request, run_id: str) -> HttpResponse:
+    found = saga.run(request.tenant.id, run_id)
+    if found is None:
+        raise Http404
+    session = before.session(request.tenant.id, found.steps[0].row.session_id) if found.steps else None
+    steps = [one.row.id for one in found.steps] + [each.id for one in found.steps for each in one.recovery]
+    goal = session and {
+        "text": session.goal,
+        "hash": session.pin_hash,
+        "pinned_at": session.pinned_at,
+        "agent": session.agent_id,
+    }
+    context = {
+        "here": "actions",
+        "run": found,
+        "goal": goal,
+        "form": TakeBack() if _may_cancel(request) and found.unwinding is None else None,
+        "live_ids": " ".join(map(str, steps)),
+    }
+    return render(request, "runs/_detail.html" if request.htmx else "runs/detail.html", context)
+
+
+@in_tenant("operator")
+@require_POST
+def cancel(request: Request, run_id: str) -> HttpResponse:
+    form = TakeBack(request.POST)
+    if form.is_valid():
+        ledger.unwind(
+            tenant_id=request.tenant.id,
+            run_id=run_id,
+            reason=form.cleaned_data["reason"],
+            actor=request.caller.actor,
+            at=request.as_of,
+        )
+        messages.success(request, "The run is being taken back. Nothing new starts in it.")
+    else:
+        messages.error(request, "Nothing was taken back: say why.")
+    return redirect("run", request.tenant.slug, run_id)
+
+
+def _may_cancel(request: Request) -> bool:
+    return "operator" in request.caller.roles
