@@ -55,6 +55,7 @@ app.conf.update(
         "verify-due": {
             "task": "reviews.tasks.verify_due",
             "schedule": 1.0,
+            "kwargs": {"stay_s": 2.0},
             "options": {"expires": 5},
         },
         "take-readings": {

@@ -424,6 +424,10 @@ def system(tenant_id: UUID, name: str) -> System | None:
     return first(System, "tenant_id = $1 AND name = $2", tenant_id, name)
 
 
+def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:
+    return first(System, "tenant_id = $1 AND id = $2", tenant_id, system_id)
+
+
 def systems(tenant_id: UUID) -> list[System]:
     return list(System.objects.filter(tenant_id=tenant_id).order_by("name"))
 

@@ -31,22 +31,85 @@ class Observation(models.Model):
 
 
 class Schedule(models.Model):
-    """When an action's next reading is due. Ids only, outside row-level security; a lost message costs nothing."""
+    """When an action's next reading is due. Ids only, outside row-level security; a lost message costs nothing.
+
+    `system_id` is the system that the reading asks: its lane. `claim` is the claim that holds the row until
+    `claimed_until`; `asked_at` is when somebody last wanted a reading now, whatever a claim is about to write.
+    """
 
     action_id = models.UUIDField(primary_key=True)
     tenant_id = models.UUIDField()
+    system_id = models.UUIDField()
     due_at = models.DateTimeField()
     claimed_until = models.DateTimeField(null=True)
+    claim = models.UUIDField(null=True)
+    asked_at = models.DateTimeField(null=True)
     priority = models.SmallIntegerField(default=0)
     readings = models.IntegerField(default=0)
     opened_at = models.DateTimeField()
     recheck = models.SmallIntegerField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["due_at"], name="schedule_by_time")]
+        constraints = [
+            models.CheckConstraint(condition=Q(priority__gte=0, priority__lte=5), name="schedule_priority_is_a_class")
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], name="schedule_by_time"),
+            # A claim takes the oldest of each class of each lane: one look-up each, however many rows there are.
+            models.Index(fields=["tenant_id", "system_id", "priority", "due_at"], name="schedule_by_turn"),
+            models.Index(
+                fields=["tenant_id", "system_id"], condition=Q(claim__isnull=False), name="schedule_in_flight"
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.action_id)
+
+
+class Lane(models.Model):
+    """How hard one system may be asked now. Ids and numbers only, outside row-level security, as the schedule is.
+
+    `system_id` is the tenant's own id for what names no registered system. Readings are paid for up to `paid_until`;
+    while the circuit is open, nothing is read before `held_until`; `pace_ms` is what a reading takes of late.
+    """
+
+    system_id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    concurrency = models.IntegerField()
+    reads_per_minute = models.IntegerField()
+    paid_until = models.DateTimeField(null=True)
+    held_until = models.DateTimeField(null=True)
+    pace_ms = models.IntegerField(null=True)
+    served_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.system_id)
+
+
+class Health(models.Model):
+    """How one system has answered of late, and its circuit; `since` is when that closed or opened.
+
+    `stopped_at` says that a person has stopped releasing to it.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "system_id")
+    tenant_id = models.UUIDField()
+    system_id = models.UUIDField()
+    reads = models.BigIntegerField(default=0)
+    unanswered = models.BigIntegerField(default=0)
+    failures = models.IntegerField(default=0)
+    latency_ms = models.IntegerField(null=True)
+    last_read_at = models.DateTimeField(null=True)
+    last_success_at = models.DateTimeField(null=True)
+    last_failure = models.CharField(max_length=300, blank=True, default="")
+    since = models.DateTimeField(null=True)
+    probe_at = models.DateTimeField(null=True)
+    cooldown_s = models.IntegerField(default=0)
+    stopped_at = models.DateTimeField(null=True)
+    stopped_because = models.CharField(max_length=1000, blank=True, default="")
+
+    def __str__(self) -> str:
+        return str(self.system_id)
 
 
 class Run(models.Model):

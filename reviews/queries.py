@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,8 +11,8 @@ import orjson
 from django.db.models import Q
 
 from ledger import queries as record
-from ledger.tenancy import select
-from reviews.models import Case, Comment, Incident, IncidentLink, Observation, Report, Run, Schedule
+from ledger.tenancy import ask, select
+from reviews.models import Case, Comment, Health, Incident, IncidentLink, Observation, Report, Run, Schedule
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -157,3 +158,33 @@ def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]
 def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[Run]:
     """The newest verification runs of all actions."""
     return list(Run.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debt:
+    """What waits for its verification by one system, counted up to 10,000; since when the longest has waited."""
+
+    waiting: int
+    due: int
+    oldest_at: datetime | None
+
+
+def debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> Debt:
+    """The verification debt of a system: actions whose outcome it must still tell."""
+    [(waiting, due, oldest_at)] = ask(
+        "SELECT count(*), count(*) FILTER (WHERE due_at <= $3), min(opened_at) FROM ("
+        " SELECT due_at, opened_at FROM reviews_schedule"
+        " WHERE tenant_id = $1 AND system_id = $2 AND recheck IS NULL LIMIT 10000) AS open_rows",
+        *(tenant_id, system_id, at),
+    )
+    return Debt(waiting=waiting, due=due, oldest_at=oldest_at)
+
+
+def healths(tenant_id: UUID) -> dict[UUID, Health]:
+    """How each system that was ever asked has answered, by its id."""
+    return {each.system_id: each for each in Health.objects.filter(tenant_id=tenant_id)}
+
+
+def incident_about(tenant_id: UUID, about: str) -> Incident | None:
+    """The open incident about a lasting cause, if there is one."""
+    return Incident.objects.filter(tenant_id=tenant_id, about=about, state="OPEN").first()

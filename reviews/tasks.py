@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
-from reviews.operations import aftermath, cases, readings, rechecks, schedules, unwindings, verification
+from reviews.operations import aftermath, cases, polling, readings, schedules, systems, unwindings
 
 log = logging.getLogger(__name__)
-BATCH = 50
 
 
 @shared_task
-def verify_due() -> int:
-    """Read back what is due; a batch that was full asks for another at once."""
-    claimed = schedules.claim_due(at=timezone.now(), limit=BATCH)
-    for tenant_id, action_id, is_recheck in claimed:
+def verify_due(stay_s: float = 0.0) -> int:
+    """Read back what is due, and what becomes due while this task stays; whoever stayed hands over to the next."""
+    polled = polling.poll(clock=timezone.now, stay=timedelta(seconds=stay_s))
+    if polled.stayed:
         try:
-            look = rechecks.recheck if is_recheck else verification.verify
-            look(tenant_id=tenant_id, action_id=action_id, clock=timezone.now)
-        except (DatabaseError, Refused):
-            # The claim runs out and the action is read again; its neighbours go on.
-            log.exception("the verification of %s did not end", action_id)
-    if len(claimed) == BATCH:
-        verify_due.delay()
-    return len(claimed)
+            verify_due.apply_async(kwargs={"stay_s": stay_s}, expires=5, retry=False)
+        except (OSError, OperationalError):
+            log.warning("the broker did not take over; the next tick does")
+    return polled.read
 
 
 @shared_task
@@ -72,3 +69,4 @@ def sweep() -> None:
     at = timezone.now()
     schedules.adopt(at=at)
     cases.open_missing(at=at)
+    systems.watch(at=at)

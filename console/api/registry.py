@@ -22,7 +22,9 @@ from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
 from reviews.checks import catalogue
+from reviews.operations import lanes
 from reviews.rules import recovery_table
+from reviews.rules.limits import limits_of
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -177,6 +179,7 @@ def list_policies(request: HttpRequest) -> HttpResponse:
 def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
     catalogue.check_for(body.pattern)
+    limits = limits_of(body.settings)
     row = ledger.register_system(
         tenant_id=caller.tenant_id,
         name=body.name,
@@ -185,6 +188,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
         actor=caller.actor,
         at=timezone.now(),
     )
+    lanes.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
     return answer(_system(row), 201)
 
 

@@ -40,10 +40,11 @@ def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) 
     at = clock()
     taken = read_all(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return _conclude(plan, taken, at=at)
+        return conclude(plan, taken, at=at)
 
 
-def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
+def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
+    """Hold a reading against how the action was settled; whether it contradicts it."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
@@ -66,7 +67,7 @@ def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
 def _later(plan: Plan, head: ledger.Head, row: Any, verdict: Verdict, *, at: datetime) -> None:
     """Nothing could be told: try again for a while, then say so and leave it to the next recheck."""
     if row.readings + 1 < MOST_TRIES:
-        schedules.read_again(action_id=plan.action_id, due_at=at + TRY_AGAIN)
+        schedules.read_again(schedules.Again(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
         return
     happening = ledger.Happening(kind="recheck_missed", detail={"reason": verdict.reason})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from django.db import connection, transaction
-
 from ledger import queries as record
-from ledger.tenancy import tenancy
+from ledger.tenancy import ask, tenancy
 from reviews.models import Schedule
+from reviews.operations import lanes
 
-CLAIM = timedelta(seconds=30)
 
-_CLAIM = """
-    UPDATE reviews_schedule SET claimed_until = %s
-    WHERE action_id IN (
-        SELECT action_id FROM reviews_schedule
-        WHERE due_at <= %s AND (claimed_until IS NULL OR claimed_until <= %s)
-        ORDER BY priority DESC, due_at LIMIT %s FOR UPDATE SKIP LOCKED
+def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime, priority: int | None = None) -> None:
+    """Have an action read at `due_at`; one that is already scheduled is read at the earlier time.
+
+    Without a priority it is that of the action's class.
+    """
+    place = lanes.place_of(tenant_id=tenant_id, action_id=action_id)
+    ask(
+        "INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
+        " VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (action_id) DO UPDATE SET"
+        " due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,"
+        " priority = greatest(reviews_schedule.priority, excluded.priority)",
+        *(action_id, tenant_id, place.system_id, due_at, place.rank if priority is None else priority, at),
     )
-    RETURNING tenant_id, action_id, recheck IS NOT NULL
-"""
-
-
-def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, priority: int, at: datetime) -> None:
-    """Have an action read at `due_at`; one that is already scheduled is read at the earlier time."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO reviews_schedule (action_id, tenant_id, due_at, priority, readings, opened_at)"
-            " VALUES (%s, %s, %s, %s, 0, %s) ON CONFLICT (action_id)"
-            " DO UPDATE SET due_at = least(reviews_schedule.due_at, excluded.due_at)",
-            [action_id, tenant_id, due_at, priority, at],
-        )
 
 
 def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
@@ -41,21 +33,18 @@ def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> 
     schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, priority=priority, at=at)
 
 
-def claim_due(*, at: datetime, limit: int) -> list[tuple[UUID, UUID, bool]]:
-    """(tenant, action, whether it is a recheck) of due rows, taken for a while; a claim of the dead runs out."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [at + CLAIM, at, at, limit])
-        return [(tenant, action, recheck) for tenant, action, recheck in cursor.fetchall()]
-
-
 def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
     """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
+    place = lanes.place_of(tenant_id=tenant_id, action_id=action_id)
     Schedule.objects.update_or_create(
         action_id=action_id,
         defaults={
             "tenant_id": tenant_id,
+            "system_id": place.system_id,
             "due_at": due_at,
             "claimed_until": None,
+            "claim": None,
+            "asked_at": None,
             "priority": 0,
             "readings": 0,
             "opened_at": at,
@@ -64,14 +53,28 @@ def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, numb
     )
 
 
-def read_again(*, action_id: UUID, due_at: datetime) -> None:
-    """One more reading was made; the next is due then."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE reviews_schedule SET due_at = %s, claimed_until = NULL, readings = readings + 1"
-            " WHERE action_id = %s",
-            [due_at, action_id],
-        )
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """When an action is read next, after a reading that began at `began_at` (or none, where nothing was asked)."""
+
+    action_id: UUID
+    due_at: datetime
+    began_at: datetime
+    asked: bool = True
+
+
+def read_again(*again: Again) -> None:
+    """The next readings are due then; what somebody wanted read after the last one began stays due now."""
+    ask(
+        "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
+        " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"
+        " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[])"
+        " AS w (action_id, due_at, began_at, asked) WHERE s.action_id = w.action_id",
+        [each.action_id for each in again],
+        [each.due_at for each in again],
+        [each.began_at for each in again],
+        [each.asked for each in again],
+    )
 
 
 def settle(*, action_id: UUID) -> None:
@@ -88,7 +91,7 @@ def adopt(*, at: datetime) -> int:
             known = set(Schedule.objects.filter(action_id__in=waiting).values_list("action_id", flat=True))
             for action_id in waiting:
                 if action_id not in known:
-                    schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, priority=0, at=at)
+                    schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
                     adopted += 1
     return adopted
 

@@ -25,13 +25,14 @@ from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
 from reviews.rules import findings
 from reviews.rules import verification as rules
-from reviews.rules.facts import Facts, Inputs
+from reviews.rules.facts import Facts, Inputs, Pacing
 from reviews.rules.observe import Status
 from reviews.rules.reading import Reading
 from reviews.rules.recovery import Decision
 from reviews.rules.steps import Step
 from reviews.rules.verdict import LACKING, SEEN, Verdict
 
+AT_ONCE = Pacing()
 RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 
 
@@ -49,15 +50,15 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
     at = clock()
     taken = read_all(plan, at=at, clock=clock)
     with tenancy(tenant_id):
-        return _conclude(plan, taken, at=at)
+        return conclude(plan, taken, at=at)
 
 
 def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     action = record.action(tenant_id, action_id)
-    return planned(tenant_id, action_id) if action is not None and _is_open(action) else None
+    return planned(tenant_id, action_id) if action is not None and is_open(action) else None
 
 
-def _is_open(action: Any) -> bool:
+def is_open(action: Any) -> bool:
     """Whether there is something to verify: also after a recovery action, and where a tool says it rolled back."""
     state = State(action.state)
     if action.settled:
@@ -68,25 +69,27 @@ def _is_open(action: Any) -> bool:
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
 
 
-def _conclude(plan: Plan, taken: Taken, *, at: datetime) -> str | None:
+def conclude(plan: Plan, taken: Taken, *, pacing: Pacing = AT_ONCE, at: datetime) -> str | None:
+    """Judge what was read under the action's lock, and write down what follows; returns the state after."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
-    if action is None or head.entry is None or not _is_open(action):
+    if action is None or head.entry is None or not is_open(action):
         schedules.settle(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
+    inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, at=at)
     outcome = rules.run(inputs)
-    if outcome.steps or (row is not None and row.readings == 0) or _is_told_again(inputs, outcome):
+    first = pacing.asked and row is not None and row.readings == 0
+    if outcome.steps or first or is_told_again(inputs, outcome):
         kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
         head = _append(head, outcome, kept, at=at)
         head = _ordered(head, outcome, at=at)
-    _follow(plan, action, outcome, at=at)
+    _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
 
 
-def _is_told_again(inputs: Inputs, outcome: rules.Outcome) -> bool:
+def is_told_again(inputs: Inputs, outcome: rules.Outcome) -> bool:
     """Whether a doubt is written down once more: as often as it takes until a person is called."""
     return outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
 
@@ -99,6 +102,7 @@ def inputs_of(
     taken: Taken,
     pointer: UUID,
     *,
+    pacing: Pacing = AT_ONCE,
     at: datetime,
 ) -> Inputs:
     assert head.entry is not None
@@ -133,6 +137,7 @@ def inputs_of(
         idempotency_status=known.idempotency.status if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
+        pacing=pacing,
         **recovery.circumstances(action, facts, State(head.state)),
     )
 
@@ -241,12 +246,14 @@ def _happening(step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sea
     )
 
 
-def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, at: datetime) -> None:
+def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at: datetime) -> None:
     tenant_id, action_id = plan.tenant_id, plan.action_id
     if outcome.idempotency_status is not None:
         ledger.set_idempotency(tenant_id=tenant_id, action_id=action_id, status=outcome.idempotency_status, at=at)
     if outcome.next_read_at is not None:
-        schedules.read_again(action_id=action_id, due_at=outcome.next_read_at)
+        schedules.read_again(
+            schedules.Again(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
+        )
     else:
         schedules.settle(action_id=action_id)
         plan_recheck(plan, outcome.state, number=0, at=at)

@@ -111,6 +111,18 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pacing:
+    """What holds readings back besides their own polling: an open circuit until its probe, a budget that is spent.
+
+    `asked` is false where the system was not asked at all.
+    """
+
+    not_before: datetime | None = None
+    stretch: float = 1.0
+    asked: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inputs:
     """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
 
@@ -153,6 +165,7 @@ class Inputs:
     unwinding: bool = False
     is_remedy: bool = False
     brought: frozenset[str] = frozenset()
+    pacing: Pacing = Pacing()
 
     @property
     def claimed_success(self) -> bool:

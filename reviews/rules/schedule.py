@@ -32,15 +32,29 @@ def late_effect_horizon(
     return ended_at + timedelta(seconds=timeout_s) + settling
 
 
-def next_read_at(polling: Polling, *, attempts: int, at: datetime, until: datetime, seed: str) -> datetime:
+def next_read_at(
+    polling: Polling,
+    *,
+    attempts: int,
+    at: datetime,
+    until: datetime,
+    seed: str,
+    stretch: float = 1.0,
+    not_before: datetime | None = None,
+) -> datetime:
     """When to read again after `attempts` readings: growing intervals, spread by the seed, never past `until`.
+
+    A spent budget stretches the intervals, and an open circuit lets nothing be read before its probe; the last
+    reading, at `until`, stays.
 
     The spread comes from a hash, so that the same run is scheduled alike when it is replayed (R-RC-14)
     while actions that began together drift apart.
     """
     grown = polling.first_after_s * polling.backoff ** min(attempts, 64)
     wait = timedelta(seconds=min(max(grown, 0.0), polling.max_interval_s) * _factor(seed, attempts))
-    due = at + max(wait, _SHORTEST)
+    due = at + max(wait * stretch, _SHORTEST)
+    if not_before is not None:
+        due = max(due, not_before)
     return min(due, until) if until > at else due
 
 

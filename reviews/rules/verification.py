@@ -386,6 +386,8 @@ def _next(inputs: Inputs, verdict: Verdict) -> datetime:
         at=inputs.at,
         until=until,
         seed=inputs.seed,
+        stretch=inputs.pacing.stretch,
+        not_before=inputs.pacing.not_before,
     )
 
 

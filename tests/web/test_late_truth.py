@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from reviews import tasks
-from reviews.operations import rechecks, schedules
+from reviews.operations import claims, rechecks
 from tests.workshop import Clock, Workshop, contract, result
 
 
@@ -30,7 +30,10 @@ def written(shop: Workshop, clock: Clock, tmp_path: Path) -> str:
 
 
 def due(clock: Clock) -> list[UUID]:
-    return [action_id for _, action_id, is_recheck in schedules.claim_due(at=clock.now(), limit=10) if is_recheck]
+    taken = claims.claim(at=clock.now(), lanes=10)
+    for claim in taken:
+        claims.give_back(claim.id, [each.action_id for each in claim.due])
+    return [each.action_id for claim in taken for each in claim.due if each.recheck is not None]
 
 
 def look_again(shop: Workshop, action_id: str, clock: Clock) -> bool | None:

@@ -63,6 +63,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_due": OWN,
     "reviews_observation": APPEND,
     "reviews_schedule": OWN,
+    "reviews_lane": CHANGE,
+    "reviews_health": CHANGE,
     "reviews_run": APPEND,
     "reviews_case": CHANGE,
     "reviews_comment": APPEND,

@@ -1,0 +1,69 @@
+"""Lanes: what is due is queued system by system, so that none holds up another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection
+
+from ledger import queries as record
+from ledger.rules import contract as contracts
+from ledger.rules.contract import Contract
+from ledger.rules.effects import SideEffectClass
+from reviews.models import Lane
+from reviews.rules.limits import BadLimits, Limits, limits_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an action's readings queue: its system's lane, with the rank of its class."""
+
+    system_id: UUID
+    rank: int
+
+
+def place_of(*, tenant_id: UUID, action_id: UUID) -> Place:
+    """The lane of an action, which is made where there is none yet."""
+    action = record.action(tenant_id, action_id)
+    row = record.contract_by_digest(tenant_id, action.contract_digest) if action is not None else None
+    if action is None or row is None:
+        return Place(_lane(tenant_id, tenant_id, Limits()), 0)
+    contract = contracts.stored(bytes(row.document), expected_digest=row.digest)
+    return Place(lane_of(tenant_id=tenant_id, contract=contract), SideEffectClass(action.side_effect_class).rank)
+
+
+def lane_of(*, tenant_id: UUID, contract: Contract) -> UUID:
+    """The lane of a contract's system; what names no registered system queues in the tenant's own lane."""
+    name = contract.verification.system if contract.verification is not None else ""
+    system = record.system(tenant_id, name) if name else None
+    if system is None:
+        return _lane(tenant_id, tenant_id, Limits())
+    return _lane(tenant_id, system.id, _limits(system))
+
+
+def configure(*, tenant_id: UUID, system_id: UUID, limits: Limits) -> None:
+    """Give a system's lane its limits."""
+    _lane(tenant_id, system_id, limits)
+    Lane.objects.filter(system_id=system_id, tenant_id=tenant_id).update(
+        concurrency=limits.concurrency, reads_per_minute=limits.reads_per_minute
+    )
+
+
+def _limits(system: object) -> Limits:
+    # Registered before limits were looked at: such a system is asked as any other.
+    try:
+        return limits_of(system.settings)  # type: ignore[attr-defined]
+    except BadLimits:
+        return Limits()
+
+
+def _lane(tenant_id: UUID, system_id: UUID, limits: Limits) -> UUID:
+    # Always written, never remembered: a lane that a rollback took away would leave its rows unread for ever.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO reviews_lane (system_id, tenant_id, concurrency, reads_per_minute) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT (system_id) DO NOTHING",
+            [system_id, tenant_id, limits.concurrency, limits.reads_per_minute],
+        )
+    return system_id
