@@ -19,7 +19,7 @@ from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
-from reviews.rules import report
+from reviews.rules import report, runbooks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +169,60 @@ def timeline(told: Account) -> list[dict[str, Any]]:
     return [_event(told, event, detail or {}) for event, _, detail in told.history]
 
 
+def happenings(
+    history: list[Any], names: dict[UUID, str], called: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Events as lines of a timeline of their own; `called` names the subjects that they may point to."""
+    return [
+        {
+            "kind": event.kind,
+            "word": words.EVENTS.get(event.kind, words.sentence(event.kind)),
+            "state": "",
+            "family": "",
+            "icon": _ICONS.get(event.kind, "dot"),
+            "actor": names.get(event.actor_id, event.actor_kind),
+            "detail": _noted(detail or {}, names, called or {}),
+            "href": "",
+            "at": event.at,
+        }
+        for event, _, detail in history
+    ]
+
+
+_ICONS = {
+    "step_ticked": "tick",
+    "freeze_linked": "freeze",
+    "freeze_placed": "freeze",
+    "case_linked": "cases",
+    "action_linked": "actions",
+    "case_snoozed": "clock",
+    "case_assigned": "person",
+    "case_claimed": "person",
+}
+
+
+def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
+    """What a case's or an incident's event says, in a line."""
+    if detail.get("subject_id"):
+        return called.get(detail["subject_id"], "")
+    if detail.get("runbook"):
+        said = f" {detail['evidence']}" if detail.get("evidence") else ""
+        return runbooks.text_of(detail["runbook"], detail["step"]) + said
+    if detail.get("to"):
+        return f"to {names.get(UUID(detail['to']), 'somebody')}"
+    if detail.get("resolution"):
+        return f"{words.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
+    until = f"until {detail['until'][:16].replace('T', ' ')}: " if detail.get("until") else ""
+    return until + str(detail.get("reason") or "")
+
+
 def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = words.EVENTS.get(event.kind, words.sentence(event.kind))
     state = words.state(event.state)
     family = str(report.family(State(event.state))) if moved else ""
     return {
+        "kind": event.kind,
         "seq": event.seq,
         "word": word,
         "state": state if moved and state != word else "",

@@ -11,11 +11,10 @@ from approvals.rules import rendering
 from console import queries, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
+from console.kin import kin
 from console.title import money
 from ledger import queries as record
 from reviews.operations.reports import report_on
-
-MOST_EARLIER = 6
 
 
 def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "verification": told.contract.verification,
         "predicates": _predicates(told),
         "remedies": _remedies(told),
-        "earlier": _earlier(told),
+        "kin": kin(told),
         "votes": [_vote(told, each) for each in told.votes],
         "voters": _voters(tenant, approval),
         "because": words.asked_because(approval.policy_row),
@@ -125,23 +124,6 @@ def _remedies(told: Account) -> list[dict[str, str]]:
     )
     remedies = [{"word": word, "text": f"with {tool}"} for word, tool in named if tool]
     return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
-
-
-def _earlier(told: Account) -> list[dict[str, Any]]:
-    """Other actions on the same target: a repeat shows itself here."""
-    found = record.actions(told.action.tenant_id, target=told.action.target, limit=MOST_EARLIER + 1)
-    return [
-        {
-            "state": each.state,
-            "contradicted": each.contradicted,
-            "href": told.page("action", each.id),
-            "title": each.tool,
-            "sub": "the same payload" if each.payload_hash == told.action.payload_hash else "another payload",
-            "since": each.changed_at,
-        }
-        for each in found
-        if each.id != told.action.id
-    ]
 
 
 def _vote(told: Account, vote: Any) -> dict[str, Any]:

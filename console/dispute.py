@@ -2,55 +2,96 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from console import queries as directory
 from console import words
-from console.account import Account, account, axes, timeline
+from console.account import Account, account, axes, happenings, timeline
 from console.api.caller import Caller
+from console.checklist import checklist
+from console.containment import containment
+from console.forms import Snooze
+from console.kin import kin
 from console.layers import layers, predicates
+from console.standing import decided, readbacks, workbench
 from ledger import queries as record
-from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
+from reviews.operations import runbooks as work
 from reviews.operations.cases import held_of
 from reviews.operations.reports import report_on
-from reviews.rules import recovery_table, resolutions
+from reviews.rules import resolutions, runbooks
 
-_ROWS = {row.id: row for row in recovery_table.ROWS}
+# What an operator thinks of first comes first; nothing that the rules allow may be missing.
+_GROUPS = (
+    ("Look again", ("VERIFY_AGAIN", "STRONG_READ")),
+    ("Say what is so", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
+    ("Undo it or finish it", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
+    ("End it", ("ACKNOWLEDGE", "FAIL", "ABANDON")),
+)
+_OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
 
-def dispute(tenant: Any, case: Any, *, caller: Caller) -> dict[str, Any]:
+def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The case page's context: nothing in it is decided here."""
     action = record.action(tenant.id, case.action_id)
     assert action is not None
     told = account(tenant, action)
-    policy = _policy(told)
-    label, definition = words.DISCREPANCIES.get(case.discrepancy, (words.sentence(case.reason), ""))
+    history = record.history(tenant.id, case.id)
+    policy = decided(told)
+    label, definition = words.DISCREPANCIES.get(case.discrepancy, (words.reason(case.reason), ""))
+    book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
         "row": case,
         "action": action,
         "title": told.title,
         "label": label,
         "definition": definition or policy["finding"].capitalize(),
+        "reason": words.reason(case.reason),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
+        "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
         "report": report_on(action, told.entry).text,
         "axes": axes(told),
         "policy": policy,
+        "workbench": workbench(told, case, at=at),
         "layers": layers(told),
         "predicates": predicates(told),
-        "readbacks": _readbacks(told),
-        "timeline": timeline(told),
-        "comments": [
-            {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
-            for each in after.comments_of(tenant.id, case.id)
-        ],
-        "incidents": after.incidents_of(tenant.id, action.id),
-        "freezes": _freezes(told),
-        "page": {
-            name: told.page(f"case-{name}", case.id) for name in ("claim", "release", "comment", "resolve", "confirm")
-        },
+        "readbacks": readbacks(told),
+        "timeline": _timeline(told, history),
+        "kin": kin(told),
+        **_around(told, case),
+        "containment": containment(told, caller),
+        "checklist": checklist(
+            book, work.ticked(history), told.names, may_tick=_works(case, caller), href=told.page("case-step", case.id)
+        ),
+        "runbooks_href": told.page("runbooks"),
+        "page": {name: told.page(f"case-{name}", case.id) for name in _PAGES},
         "href": {name: told.page(name, key) for name, key in _links(action)},
         **_choices(told, case, caller),
     }
+
+
+_PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm")
+
+
+def _around(told: Account, case: Any) -> dict[str, Any]:
+    """The thread of a case and the incidents that it belongs to."""
+    tenant_id = case.tenant_id
+    return {
+        "comments": [
+            {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            for each in after.comments_of(tenant_id, case.id)
+        ],
+        "incidents": [
+            {"row": each, "href": told.page("incident", each.id)} for each in after.incidents_of(tenant_id, case.id)
+        ],
+    }
+
+
+def _timeline(told: Account, history: list[Any]) -> list[dict[str, Any]]:
+    """The action's events and, between them, what people did with the case."""
+    own = [line for line in happenings(history, told.names) if line["kind"] not in _OWN_EVENTS]
+    return sorted([*timeline(told), *own], key=lambda line: line["at"])
 
 
 def _links(action: Any) -> list[tuple[str, Any]]:
@@ -58,22 +99,30 @@ def _links(action: Any) -> list[tuple[str, Any]]:
     return [*links, ("approval", action.approval_id)] if action.approval_id else links
 
 
+def _works(case: Any, caller: Caller) -> bool:
+    return "operator" in caller.roles and case.state != "RESOLVED"
+
+
 def _choices(told: Account, case: Any, caller: Caller) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
-    works = "operator" in caller.roles and case.state != "RESOLVED"
-    mine = case.claimed_by == caller.actor.id
+    works, tenant_id = _works(case, caller), case.tenant_id
     held = held_of(case)
     allowed = resolutions.allowed(held)
+    settled = _settled(told, case) if case.state == "RESOLVED" else None
     return {
+        "works": works,
         "may_claim": works and case.claimed_by is None,
-        "may_release": works and mine,
+        "may_release": works and case.claimed_by == caller.actor.id,
         "may_settle": works and case.state == "OPEN" and bool(allowed),
         "may_confirm": _may_confirm(case, caller),
+        "may_reopen": "operator" in caller.roles and settled is not None and resolutions.may_be_doubted(held.state),
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
+        "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
+        "snooze": Snooze(auto_id="snooze-%s") if works else None,
         "why_not": _why_not(case, caller, allowed),
-        "resolutions": [_resolution(held, each) for each in allowed],
+        "ways": _ways(held, allowed),
         "proposed": _proposed(told, case) if case.state == "AWAITING_SECOND" else None,
-        "settled": _settled(told, case) if case.state == "RESOLVED" else None,
+        "settled": settled,
     }
 
 
@@ -82,8 +131,19 @@ def _may_confirm(case: Any, caller: Caller) -> bool:
     return case.state == "AWAITING_SECOND" and second
 
 
-def _resolution(held: Any, resolution: Any) -> dict[str, Any]:
-    word, text = words.RESOLUTIONS[resolution]
+def _ways(held: Any, allowed: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """What the rules allow, in groups."""
+    known = {code for _, codes in _GROUPS for code in codes}
+    groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))
+    ways = [
+        {"word": word, "choices": [_choice(held, each) for code in codes for each in allowed if str(each) == code]}
+        for word, codes in groups
+    ]
+    return [group for group in ways if group["choices"]]
+
+
+def _choice(held: Any, resolution: Any) -> dict[str, Any]:
+    word, text = words.RESOLUTIONS.get(str(resolution), (words.sentence(str(resolution)), ""))
     return {"code": str(resolution), "word": word, "text": text, "second": resolutions.needs_second(held, resolution)}
 
 
@@ -98,6 +158,7 @@ def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
 def _proposed(told: Account, case: Any) -> dict[str, Any]:
     return {
         "word": words.RESOLUTIONS[case.proposed_resolution][0],
+        "text": words.RESOLUTIONS[case.proposed_resolution][1],
         "by": told.names.get(case.proposed_by, "somebody"),
         "reason": case.proposed_reason,
         "evidence": case.proposed_evidence,
@@ -118,46 +179,3 @@ def _settled(told: Account, case: Any) -> dict[str, Any]:
                 "at": case.resolved_at,
             }
     return {"word": words.sentence(case.resolution), "at": case.resolved_at}
-
-
-def _policy(told: Account) -> dict[str, Any]:
-    """The row of the recovery table that decided, and why it was held."""
-    row = _ROWS.get(told.action.recovery_row)
-    decision = told.found.get("decision", {})
-    return {
-        "row": told.action.recovery_row,
-        "version": told.entry["policy_context"]["recovery_policy_version"],
-        "decision": words.sentence(row.action) if row else "",
-        "finding": row.finding if row else "",
-        "condition": row.condition if row else "",
-        "why": decision.get("held_because") or told.found.get("verdict", {}).get("reason", ""),
-    }
-
-
-def _readbacks(told: Account) -> list[dict[str, Any]]:
-    """What the system of record answered, newest first."""
-    return [_readback(told, run) for run in reversed(told.runs)]
-
-
-def _readback(told: Account, run: Any) -> dict[str, Any]:
-    try:
-        found = after.findings(run)
-    except CannotOpen:
-        found = {}
-    reading = (found.get("readings") or [{}])[0]
-    failure = found.get("failure") or {}
-    return {
-        "at": run.at,
-        "source": run.source or "no answer",
-        "consistency": run.consistency,
-        "freshness": run.freshness,
-        "found": failure.get("reason") or found.get("verdict", {}).get("reason", ""),
-        "pointer": reading.get("pointer", ""),
-        "href": told.page("evidence", run.pointer),
-    }
-
-
-def _freezes(told: Account) -> list[Any]:
-    action = told.action
-    covered = {("agent", action.agent), ("tool", action.tool), ("target", action.target)}
-    return [each for each in record.freezes_in_force(action.tenant_id) if (each.scope, each.value) in covered]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
@@ -13,8 +15,19 @@ from django.utils.safestring import SafeString
 
 from approvals.rules import binding
 from console import words
+from reviews.rules import incidents
+from reviews.rules.runbooks import RUNBOOKS
 
 LONGEST_TEXT = 4000
+
+
+class Chooser(forms.Select):
+    """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        options = ((code, " selected" if str(code) == str(value or "") else "", word) for code, word in self.choices)
+        listed = format_html_join("", '<option value="{}"{}>{}</option>', options)
+        return format_html('<select name="{}" id="{}">{}</select>', name, (attrs or {}).get("id", ""), listed)
 
 
 class Vote(forms.Form):
@@ -104,6 +117,39 @@ class TakeBack(forms.Form):
     )
 
 
+_SCOPES = (
+    ("target", "One target"),
+    ("tool", "One tool"),
+    ("agent", "One agent"),
+    ("tenant", "This tenant"),
+    ("all", "Everything"),
+)
+_WHOLE = frozenset({"tenant", "all"})
+
+
+class Stop(forms.Form):
+    """What to freeze and why; `what` is scope and value in one, where a page offers them to choose from."""
+
+    what = forms.CharField(required=False, max_length=600)
+    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=Chooser, label="What to freeze")
+    value = forms.CharField(required=False, max_length=512, label="Its name")
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why nothing may be released to it."})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("what"):
+            cleaned["scope"], _, cleaned["value"] = cleaned["what"].partition(":")
+        scope, value = cleaned.get("scope"), cleaned.get("value", "")
+        if scope not in dict(_SCOPES) or (scope not in _WHOLE and not value):
+            self.add_error("value", "Say what is to be frozen: its name, exactly.")
+        if scope in _WHOLE:
+            cleaned["value"] = ""
+        return cleaned
+
+    def asked(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in ("scope", "value", "reason")}
+
+
 class SignIn(AuthenticationForm):
     """Email and password."""
 
@@ -130,15 +176,6 @@ class Remark(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
         error_messages={"required": "Write something first."},
     )
-
-
-class Chooser(forms.Select):
-    """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
-
-    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
-        options = ((code, " selected" if str(code) == str(value or "") else "", word) for code, word in self.choices)
-        listed = format_html_join("", '<option value="{}"{}>{}</option>', options)
-        return format_html('<select name="{}" id="{}">{}</select>', name, (attrs or {}).get("id", ""), listed)
 
 
 def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
@@ -175,8 +212,144 @@ class ActionFilter(forms.Form):
         return chosen
 
 
+_AGES = (
+    ("1", "Older than an hour"),
+    ("4", "Older than 4 hours"),
+    ("24", "Older than a day"),
+    ("72", "Older than 3 days"),
+)
+_SORTS = (("oldest", "Oldest first"), ("newest", "Newest first"), ("owner", "By owner"), ("reason", "By reason"))
+
+
 class CaseFilter(forms.Form):
-    """Which cases the queue shows."""
+    """Which cases the queue shows, and in which order. Everything is optional and lives in the address."""
 
     discrepancy = _chooser(_DISCREPANCIES, "Any discrepancy")
-    side_effect_class = _chooser(words.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")
+    side_effect_class = _chooser(words.SIDE_EFFECT_CLASSES.items(), "Any class", "Class and severity")
+    reason = _chooser((), "Any reason")
+    owner = _chooser((), "Anybody or nobody")
+    age = _chooser(_AGES, "Any age")
+    sort = _chooser((*_SORTS, ("discrepancy", "By discrepancy")), "Gravest first", "Order")
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], reasons: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "owner", [("nobody", "Nobody yet"), *owners])
+        _offer(self, "reason", [(code, words.reason(code)) for code in reasons])
+
+    def wanted(self, *, as_of: datetime) -> dict[str, Any]:
+        """The filters that are set, as the queue understands them."""
+        chosen = {name: value for name, value in self.cleaned_data.items() if value and name != "sort"}
+        if "owner" in chosen:
+            chosen["owner"] = None if chosen["owner"] == "nobody" else chosen["owner"]
+        if "age" in chosen:
+            chosen["opened_before"] = as_of - timedelta(hours=int(chosen.pop("age")))
+        return chosen
+
+
+def _offer(form: forms.Form, name: str, named: Iterable[tuple[str, str]]) -> None:
+    field = form.fields[name]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = [*field.choices, *named]  # type: ignore[misc]
+
+
+_SNOOZES = (
+    ("1", "An hour"),
+    ("4", "4 hours"),
+    ("12", "12 hours"),
+    ("24", "A day"),
+    ("72", "3 days"),
+    ("168", "A week"),
+)
+
+
+class Snooze(forms.Form):
+    """For how long a case may sleep, and why."""
+
+    hours = forms.ChoiceField(choices=_SNOOZES, widget=Chooser)
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it can wait."})
+
+    def until(self, *, as_of: datetime) -> datetime:
+        return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
+
+
+class Assignment(forms.Form):
+    """Who is to work on a case: an operator of the tenant."""
+
+    to = forms.ChoiceField(widget=Chooser)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "to", owners)
+
+
+class Reason(forms.Form):
+    """Why somebody does something; it stays in the record."""
+
+    reason = forms.CharField(max_length=4000, error_messages={"required": "Say why: it stays in the record."})
+
+
+_KINDS = (
+    ("operations", "Operations: something does not work"),
+    ("security", "Security: somebody got where they may not"),
+)
+
+
+class NewIncident(forms.Form):
+    """An incident that a person opens."""
+
+    title = forms.CharField(
+        max_length=300, label="What is wrong", error_messages={"required": "Say in one line what is wrong."}
+    )
+    kind = forms.ChoiceField(choices=_KINDS, widget=Chooser)
+    severity = forms.TypedChoiceField(
+        choices=sorted(words.SEVERITIES.items(), reverse=True), coerce=int, initial=2, widget=Chooser
+    )
+    runbook = _chooser([(book.key, book.title) for book in RUNBOOKS.values()], "No runbook")
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        label="Why you think so",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Say why you think so."},
+    )
+    case = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    action = forms.UUIDField(required=False, widget=forms.HiddenInput)
+
+
+class Closing(forms.Form):
+    """The note that closes an incident, and what becomes of each freeze that it holds."""
+
+    note = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Say how it ended, and what keeps it from happening again."},
+    )
+
+    def freezes(self) -> dict[UUID, incidents.Stop]:
+        """The decision about each freeze, from fields named `freeze-<id>`; what is no decision is left out."""
+        decided = {}
+        for name, value in self.data.items():
+            if name.startswith("freeze-") and value in set(incidents.Stop):
+                decided[UUID(name.removeprefix("freeze-"))] = incidents.Stop(value)
+        return decided
+
+
+class Joining(forms.Form):
+    """A case or an action that belongs to an incident, by its id or its page's address."""
+
+    what = forms.CharField(max_length=500)
+
+    def subject(self) -> UUID | None:
+        found = _AN_ID.findall(self.cleaned_data["what"])
+        return UUID(found[-1]) if found else None
+
+
+_AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class StepDone(forms.Form):
+    """A step of a runbook, done or open again."""
+
+    runbook = forms.CharField(max_length=48)
+    step = forms.CharField(max_length=48)
+    done = forms.ChoiceField(choices=[("yes", "yes"), ("no", "no")])
+    evidence = forms.CharField(required=False, max_length=1000)

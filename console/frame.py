@@ -18,6 +18,7 @@ _PLACES: Final = (
     ("home", "h", "Home"),
     ("approvals", "a", "Approvals"),
     ("cases", "c", "Cases"),
+    ("incidents", "i", "Incidents"),
     ("actions", "x", "Actions"),
 )
 EVERYTHING: Final = frozenset({"tenant", "all"})
@@ -36,7 +37,11 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
-    counts = {"approvals": before.waiting(tenant.id, most=100)[0], "cases": after.waiting(tenant.id, most=100)[0]}
+    counts = {
+        "approvals": before.waiting(tenant.id, most=100)[0],
+        "cases": after.waiting(tenant.id, at=request.as_of, most=100)[0],
+        "incidents": len(after.incidents(tenant.id, limit=100)),
+    }
     freezes = record.freezes_in_force(tenant.id)
     return {
         "tenant": tenant,

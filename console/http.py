@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
@@ -78,6 +78,13 @@ def _identify(request: Request, slug: str) -> None:
 def _refused(request: Request, refusal: Refused) -> HttpResponse:
     name = "_refusal.html" if request.htmx else "refused.html"
     return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
+
+
+def back_to(request: Request, otherwise: str) -> HttpResponse:
+    """To the page of ours that a form names in `next`, else to `otherwise`."""
+    wanted = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()})
+    return redirect(wanted if ours else otherwise)
 
 
 def _back(request: Request) -> str:

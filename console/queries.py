@@ -34,6 +34,15 @@ def members(tenant_id: UUID) -> list[Membership]:
     return list(Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username"))
 
 
+def operators(tenant_id: UUID) -> dict[UUID, str]:
+    """Who works cases here: the pseudonym and the name of every operator."""
+    return {
+        each.actor_id: each.user.get_full_name() or each.user.get_username()
+        for each in members(tenant_id)
+        if each.is_operator and each.removed_at is None and each.user.is_active
+    }
+
+
 def names_of(tenant_id: UUID) -> dict[UUID, str]:
     """What the console calls each pseudonym of the record: people by their names, machines by their keys' names."""
     people = {each.actor_id: each.user.get_full_name() or each.user.get_username() for each in members(tenant_id)}

@@ -9,6 +9,7 @@ from console.account import Account, axes, pretty, timeline
 from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
+from console.kin import kin
 from ledger import queries as record
 from ledger.rules.lifecycle import State
 from reviews import queries as after
@@ -31,6 +32,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "cases": _cases(told),
         "depth": required_checks(told),
         "timeline": timeline(told),
+        "kin": kin(told),
         "fields": fields(told),
         "canonical": (told.payload or b"").decode(),
         "erased": told.payload is None,

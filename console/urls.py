@@ -8,7 +8,20 @@ from django.urls import URLPattern, URLResolver, include, path
 from console import stream
 from console.api import operations
 from console.api.root import api
-from console.views import actions, approvals, cases, entrance, evidence, freezes, home, runs, sessions
+from console.views import (
+    actions,
+    approvals,
+    cases,
+    casework,
+    entrance,
+    evidence,
+    freezes,
+    home,
+    incidents,
+    runbooks,
+    runs,
+    sessions,
+)
 
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
@@ -18,9 +31,14 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/vote", approvals.vote, name="approval-vote"),
     path("cases", cases.queue, name="cases"),
     path("cases/<uuid:case_id>", cases.case, name="case"),
-    path("cases/<uuid:case_id>/claim", cases.claim, name="case-claim"),
-    path("cases/<uuid:case_id>/release", cases.release, name="case-release"),
-    path("cases/<uuid:case_id>/comments", cases.comment, name="case-comment"),
+    path("cases/<uuid:case_id>/claim", casework.claim, name="case-claim"),
+    path("cases/<uuid:case_id>/assign", casework.assign, name="case-assign"),
+    path("cases/<uuid:case_id>/release", casework.release, name="case-release"),
+    path("cases/<uuid:case_id>/snooze", casework.snooze, name="case-snooze"),
+    path("cases/<uuid:case_id>/wake", casework.wake, name="case-wake"),
+    path("cases/<uuid:case_id>/reopen", casework.reopen, name="case-reopen"),
+    path("cases/<uuid:case_id>/comments", casework.comment, name="case-comment"),
+    path("cases/<uuid:case_id>/steps", runbooks.case_step, name="case-step"),
     path("cases/<uuid:case_id>/resolve", cases.resolve, name="case-resolve"),
     path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
     path("actions", actions.browse, name="actions"),
@@ -31,6 +49,20 @@ pages: list[URLPattern | URLResolver] = [
     path("sessions/<uuid:session_id>", sessions.session, name="session"),
     path("runs/<path:run_id>/cancel", runs.cancel, name="run-cancel"),
     path("runs/<path:run_id>", runs.run, name="run"),
+    path("incidents", incidents.browse, name="incidents"),
+    path("incidents/new", incidents.new, name="incident-new"),
+    path("incidents/<uuid:incident_id>", incidents.incident, name="incident"),
+    path("incidents/<uuid:incident_id>/join", incidents.join, name="incident-join"),
+    path("incidents/<uuid:incident_id>/contain", incidents.contain, name="incident-contain"),
+    path("incidents/<uuid:incident_id>/comments", incidents.comment, name="incident-comment"),
+    path("incidents/<uuid:incident_id>/close", incidents.close, name="incident-close"),
+    path("incidents/<uuid:incident_id>/reopen", incidents.reopen, name="incident-reopen"),
+    path("incidents/<uuid:incident_id>/steps", runbooks.incident_step, name="incident-step"),
+    path("incidents/<uuid:incident_id>/post-mortem", incidents.review, name="incident-review"),
+    path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export, name="incident-export"),
+    path("runbooks", runbooks.page, name="runbooks"),
+    path("freezes", freezes.page, name="freezes"),
+    path("freezes/place", freezes.place, name="freeze-place"),
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),
 ]
 

@@ -77,6 +77,25 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
 }
 
+REASONS: Final[dict[str, str]] = {
+    "CONTRADICTED": "Contradicted by a later reading",
+    "REOPENED": "Reopened by a person",
+    "HELD": "Held for a person",
+}
+CASES: Final[dict[str, str]] = {
+    "OPEN": "Open",
+    "AWAITING_SECOND": "Needs a second person",
+    "RESOLVED": "Settled",
+}
+SEVERITIES: Final[dict[int, str]] = {1: "Low", 2: "Medium", 3: "High", 4: "Critical"}
+
+# What a decision wanted, before it was held for a person.
+WANTED: Final[dict[str, str]] = {
+    "COMPENSATING": "to compensate it",
+    "FORWARD_RECOVERY": "to finish it forward",
+    "ROLLED_BACK": "to roll it back",
+}
+
 HOLDS: Final[dict[str, tuple[str, str]]] = {
     "TRUE": ("tick", "Holds"),
     "FALSE": ("cross", "Does not hold"),
@@ -177,6 +196,33 @@ EVENTS: Final[dict[str, str]] = {
     "outcome_unknown": "Outcome unknown",
     "retry_allowed": "May be tried again",
     "contradicted": "Contradicted by a later reading",
+    "contradiction_withdrawn": "Contradiction withdrawn",
+    "rechecked": "Read again, still so",
+    "recheck_ordered": "To be read again",
+    "recheck_missed": "Could not be read again",
+    "doubted": "A person doubts it",
+    "evidence_added": "Evidence added",
+    "incident_linked": "Joined to an incident",
+    "case_claimed": "Claimed",
+    "case_assigned": "Assigned",
+    "case_released": "Released",
+    "case_snoozed": "Snoozed",
+    "case_woken": "Woken before its time",
+    "case_reopened": "Reopened",
+    "case_resolved": "Settled",
+    "commented": "Comment written",
+    "resolution_proposed": "Resolution proposed",
+    "resolution_declined": "Resolution sent back",
+    "action_linked": "Action joined",
+    "case_linked": "Case joined",
+    "freeze_linked": "Freeze joined",
+    "incident_closed": "Closed",
+    "incident_reopened": "Reopened",
+    "freeze_placed": "Frozen",
+    "freeze_lifted": "Lifted",
+    "step_ticked": "Step done",
+    "step_unticked": "Step open again",
+    "post_mortem_exported": "Post-mortem exported",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",
@@ -202,6 +248,12 @@ def sentence(code: str) -> str:
 
 def discrepancy(code: str) -> str:
     return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence(code)
+
+
+def reason(code: str) -> str:
+    """Why a case was opened: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
+    row, _, action = code.partition(" ")
+    return f"{sentence(action)} ({row})" if action and row.startswith("RT-") else REASONS.get(code, sentence(code))
 
 
 def side_effect_class(code: str) -> str:

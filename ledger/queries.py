@@ -285,6 +285,40 @@ def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
     return {each.id: each for each in select(Action, "tenant_id = $1 AND id = ANY($2)", tenant_id, ids)}
 
 
+def relatives(action: Action) -> list[tuple[Action, str]]:
+    """(action, relation) of parents, children, and what stands in for what, oldest first."""
+    above = [each for each in (action.supersedes, action.parent_id) if each is not None]
+    here = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=above)
+    found = Action.objects.filter(here, tenant_id=action.tenant_id).exclude(id=action.id).order_by("id")
+    return [(each, _kinship(action, each)) for each in found[:20]]
+
+
+def _kinship(action: Action, other: Action) -> str:
+    if other.id == action.parent_id:
+        return f"this one is its {action.relation.lower()}"
+    if other.parent_id == action.id:
+        return f"{other.relation.lower()} of this one"
+    return "replaced by this one" if other.id == action.supersedes else "replaces this one"
+
+
+def same_operation(action: Action, *, limit: int) -> list[tuple[Action, str]]:
+    """Other actions of the same logical mutation, newest first."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, operation_key=action.operation_key)
+    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+
+
+def same_target(action: Action, *, limit: int) -> list[tuple[Action, str]]:
+    """Other actions of the same tool on the same target, newest first."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, target=action.target, tool=action.tool)
+    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+
+
+def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
+    """The newest other actions of the same agent with the same tool."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, agent=action.agent, tool=action.tool)
+    return list(found.exclude(id=action.id).order_by("-id")[:limit])
+
+
 _BLOCKING = sorted(str(state) for state in BLOCKS_REPEAT)
 
 
@@ -322,6 +356,17 @@ def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, An
     events = list(Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("seq"))
     kept = {row.seq: row for row in Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id)}
     return [(event, _loaded(kept[event.seq].entry), _loaded(kept[event.seq].detail)) for event in events]
+
+
+def histories(tenant_id: UUID, subjects: list[UUID]) -> dict[UUID, list[tuple[Event, Any, Any]]]:
+    """The same of several subjects at once, without entries; a subject that is not there has no events."""
+    found: dict[UUID, list[tuple[Event, Any, Any]]] = {subject: [] for subject in subjects}
+    rows = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=subjects)
+    kept = {(subject, seq): detail for subject, seq, detail in rows.values_list("subject_id", "seq", "detail")}
+    for event in Event.objects.filter(tenant_id=tenant_id, subject_id__in=subjects).order_by("seq"):
+        if (event.subject_id, event.seq) in kept:
+            found[event.subject_id].append((event, None, _loaded(kept[event.subject_id, event.seq])))
+    return found
 
 
 def event(tenant_id: UUID, subject_id: UUID, seq: int) -> Event:
@@ -411,6 +456,10 @@ def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVer
     return found
 
 
+def policy_version(tenant_id: UUID, kind: str, version: str) -> PolicyVersion | None:
+    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND version = $3", tenant_id, kind, version)
+
+
 def tool_names(tenant_id: UUID) -> frozenset[str]:
     return frozenset(ContractVersion.objects.filter(tenant_id=tenant_id).values_list("name", flat=True))
 
@@ -434,6 +483,23 @@ def systems(tenant_id: UUID) -> list[System]:
 
 def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
     return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
+
+
+def freezes_lifted(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
+    """Freezes that are over, newest first, behind the row `after`."""
+    found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+
+
+def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
+    return {each.id: each for each in Freeze.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
+def stopped_by(freeze: Freeze, *, most: int = 100) -> int:
+    """How many validated actions a freeze keeps from starting, counted up to `most`."""
+    column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
+    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED)
+    return (found.filter(**{column: freeze.value}) if column else found)[:most].count()
 
 
 def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[Freeze]:

@@ -159,6 +159,8 @@ class Case(models.Model):
     proposed_reason = models.TextField(blank=True)
     proposed_evidence = models.JSONField(default=list)
     proposed_by = models.UUIDField(null=True)
+    snoozed_until = models.DateTimeField(null=True)
+    snooze_reason = models.TextField(blank=True)
     resolution = models.CharField(max_length=24, blank=True)
     opened_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True)
@@ -176,18 +178,18 @@ class Case(models.Model):
 
 
 class Comment(models.Model):
-    """A line in a case's thread. Append-only."""
+    """A line in the thread of a case or an incident. Append-only."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
-    case_id = models.UUIDField()
+    subject_id = models.UUIDField()
     author = models.UUIDField()
     text = models.TextField()
     at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["tenant_id", "case_id", "id"], name="comment_by_case")]
+        indexes = [models.Index(fields=["tenant_id", "subject_id", "id"], name="comment_by_subject")]
 
     def __str__(self) -> str:
         return self.text[:40]

@@ -8,7 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Q
+from django.db.models import Q, QuerySet, UUIDField, Value
+from django.db.models.functions import Coalesce
 
 from ledger import queries as record
 from ledger.tenancy import ask, select
@@ -69,27 +70,94 @@ def case_of(tenant_id: UUID, action_id: UUID) -> Case | None:
 
 
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
-    """The queue: the most severe first, then the oldest; resolved ones newest first. Starts behind the row `after`."""
-    found = Case.objects.filter(Q(state="RESOLVED") if resolved else ~Q(state="RESOLVED"), tenant_id=tenant_id)
+    """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
+    return shelf(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
+
+
+SORTS: dict[str, tuple[str, ...]] = {
+    "": ("-severity", "opened_at", "id"),
+    "oldest": ("opened_at", "id"),
+    "newest": ("-opened_at", "-id"),
+    "owner": ("owner", "-severity", "opened_at", "id"),
+    "reason": ("reason", "opened_at", "id"),
+    "discrepancy": ("discrepancy", "opened_at", "id"),
+}
+_SETTLED_LAST = ("-resolved_at", "-id")
+
+
+def shelf(
+    tenant_id: UUID,
+    name: str,
+    *,
+    sort: str,
+    at: datetime | None,
+    after: UUID | None = None,
+    limit: int = 200,
+    **wanted: Any,
+) -> list[Case]:
+    """A page of one shelf of the queue: all, open, snoozed or settled; starts behind the row `after`.
+
+    Wanted: owner (None is nobody), side_effect_class, discrepancy, reason, severity, opened_before.
+    """
+    order = _SETTLED_LAST if name == "settled" else SORTS[sort]
+    found = _shelved(tenant_id, name, at).filter(_as_wanted(wanted)).annotate(owner=Coalesce("claimed_by", _NOBODY))
     if after is not None:
-        last = case(tenant_id, after)
+        last = _shelved(tenant_id, name, at).annotate(owner=Coalesce("claimed_by", _NOBODY)).filter(id=after).first()
         if last is None:
             return []
-        found = found.filter(_settled_before(last) if resolved else _less_urgent(last))
-    return list(found.order_by(*(("-resolved_at", "-id") if resolved else ("-severity", "opened_at", "id")))[:limit])
+        found = found.filter(_behind(last, order))
+    return list(found.order_by(*order)[:limit])
 
 
-def _settled_before(last: Case) -> Q:
-    return Q(resolved_at__lt=last.resolved_at) | Q(resolved_at=last.resolved_at, id__lt=last.id)
+_NOBODY = Value(UUID(int=0), UUIDField())
+_COLUMNS = {
+    "owner": "claimed_by",
+    "side_effect_class": "side_effect_class",
+    "discrepancy": "discrepancy",
+    "reason": "reason__startswith",
+    "severity": "severity",
+    "opened_before": "opened_at__lt",
+}
 
 
-def _less_urgent(last: Case) -> Q:
-    later = Q(opened_at__gt=last.opened_at) | Q(opened_at=last.opened_at, id__gt=last.id)
-    return Q(severity__lt=last.severity) | Q(later, severity=last.severity)
+def _as_wanted(wanted: dict[str, Any]) -> Q:
+    found = Q()
+    for name, value in wanted.items():
+        found &= Q(claimed_by__isnull=True) if name == "owner" and value is None else Q(**{_COLUMNS[name]: value})
+    return found
 
 
-def comments_of(tenant_id: UUID, case_id: UUID) -> list[Comment]:
-    return list(Comment.objects.filter(tenant_id=tenant_id, case_id=case_id).order_by("id"))
+def _shelved(tenant_id: UUID, name: str, at: datetime | None) -> QuerySet[Case]:
+    found = Case.objects.filter(tenant_id=tenant_id)
+    if name == "settled":
+        return found.filter(state="RESOLVED")
+    found = found.exclude(state="RESOLVED")
+    if name == "all":
+        return found
+    asleep = Q(snoozed_until__isnull=False, snoozed_until__gt=at)
+    return found.filter(asleep) if name == "snoozed" else found.exclude(asleep)
+
+
+def _behind(last: Any, order: tuple[str, ...]) -> Q:
+    """The rows after `last` in this order: equal in the first keys, beyond it in the next."""
+    found, equal = Q(), Q()
+    for key in order:
+        name = key.removeprefix("-")
+        beyond = "lt" if key.startswith("-") else "gt"
+        found |= equal & Q(**{f"{name}__{beyond}": getattr(last, name)})
+        equal &= Q(**{name: getattr(last, name)})
+    return found
+
+
+def reasons(tenant_id: UUID) -> list[str]:
+    """The reasons of open cases, each once."""
+    found = Case.objects.filter(tenant_id=tenant_id).exclude(state="RESOLVED")
+    return sorted(set(found.values_list("reason", flat=True)[:1000]))
+
+
+def comments_of(tenant_id: UUID, subject_id: UUID) -> list[Comment]:
+    """The thread of a case or an incident."""
+    return list(Comment.objects.filter(tenant_id=tenant_id, subject_id=subject_id).order_by("id"))
 
 
 def incident(tenant_id: UUID, incident_id: UUID) -> Incident | None:
@@ -148,10 +216,9 @@ def overdue(*, at: datetime) -> int:
     return due[:1000].count()
 
 
-def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]:
-    """How many cases are open, counted up to `most`, and since when the oldest is."""
-    opened = Case.objects.filter(tenant_id=tenant_id).exclude(state="RESOLVED")[:most]
-    times = list(opened.values_list("opened_at", flat=True))
+def waiting(tenant_id: UUID, *, at: datetime, most: int = 1000) -> tuple[int, datetime | None]:
+    """How many cases are open and awake, counted up to `most`, and since when the oldest is."""
+    times = list(_shelved(tenant_id, "open", at).values_list("opened_at", flat=True)[:most])
     return len(times), min(times, default=None)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
+
+from django.utils import timezone
 
 from tests.callers import Api
 from tests.workshop import CONTRACTS, GOAL, Clock, Workshop
@@ -120,9 +123,16 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     for step in ("claim", "release"):
         shop.operator.post(f"{path}/{step}")
     shop.operator.post(f"{path}/comments", {"text": "I asked the owner."})
+    owner = shop.operator.post(f"{path}/claim").json()["claimed_by"]
+    shop.operator.post(f"{path}/assign", {"to": owner})
+    sleep = {"until": (timezone.now() + timedelta(hours=4)).isoformat(), "reason": "The owner is asleep."}
+    shop.operator.post(f"{path}/snooze", sleep)
+    shop.operator.post(f"{path}/wake")
     word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
     shop.operator.post(f"{path}/resolve", word)
     shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    shop.operator.post(f"{path}/reopen", {"reason": "The file is back."})
+    incident(shop, case)
     run = shop.auditor.get(f"/actions/{case['action_id']}").json()["entry"]["workflow_run_id"]
     shop.agent.get(f"/runs/{run}")
     shop.operator_key.post(f"/runs/{run}/cancel", {"reason": "It is no longer wanted."})
@@ -139,3 +149,14 @@ def is_of(path: str, template: str) -> bool:
     return len(given) == len(wanted) and all(
         part == form or form.startswith("{") for part, form in zip(given, wanted, strict=True)
     )
+
+
+def incident(shop: Workshop, case: dict[str, Any]) -> None:
+    body = {"title": "Deletions that do not delete", "kind": "operations", "reason": "Two in a day."}
+    path = f"/incidents/{shop.operator.post('/incidents', body).json()['incident_id']}"
+    shop.operator.post(f"{path}/link", {"cases": [case["case_id"]]})
+    shop.operator.post(f"{path}/comments", {"text": "The volume is read-only."})
+    shop.operator.get("/incidents")
+    shop.operator_key.get(path)
+    shop.operator.post(f"{path}/close", {"note": "The volume is writable again."})
+    shop.operator.post(f"{path}/reopen", {"reason": "It is not."})

@@ -434,7 +434,13 @@ class CaseRow(Answer):
     claimed_by: str | None
     proposed_resolution: str | None
     resolution: str | None
+    snoozed_until: datetime | None
     opened_at: datetime
+
+
+class CaseSleep(Answer):
+    case_id: str
+    snoozed_until: datetime | None
 
 
 class Allowed(Answer):
@@ -480,6 +486,42 @@ class FreezePlaced(Answer):
 
 class Freeze(FreezePlaced):
     reason: str
+
+
+class IncidentRow(Answer):
+    incident_id: str
+    kind: str
+    severity: int
+    title: str
+    about: str | None
+    runbook: str | None
+    state: str
+    closing_note: str | None
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class IncidentFreeze(Freeze):
+    in_force: bool
+
+
+class IncidentEvent(Answer):
+    event: str
+    at: datetime
+    actor: str
+
+
+class Incident(IncidentRow):
+    actions: list[str]
+    cases: list[str]
+    freezes: list[IncidentFreeze]
+    timeline: list[IncidentEvent]
+    comments: list[Comment]
+
+
+class IncidentState(Answer):
+    incident_id: str
+    state: str
 
 
 class Lifted(Answer):

@@ -36,7 +36,7 @@ from ledger import queries as record
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from reviews import queries as after
-from reviews.operations import cases
+from reviews.operations import cases, casework
 from reviews.rules import resolutions
 from reviews.rules.resolutions import Resolution
 from reviews.tasks import verify_due
@@ -169,7 +169,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @in_tenancy
 def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    cases.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    casework.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
 
 
@@ -178,7 +178,7 @@ def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @in_tenancy
 def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    cases.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
+    casework.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "claimed_by": None})
 
 
@@ -187,7 +187,9 @@ def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @in_tenancy
 def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    row = cases.comment(tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now())
+    row = casework.comment(
+        tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now()
+    )
     return answer({"comment_id": str(row.id)}, 201)
 
 
@@ -316,5 +318,6 @@ def _case(case: Any) -> dict[str, Any]:
         "claimed_by": str(case.claimed_by) if case.claimed_by else None,
         "proposed_resolution": case.proposed_resolution or None,
         "resolution": case.resolution or None,
+        "snoozed_until": instant(case.snoozed_until) if case.snoozed_until else None,
         "opened_at": instant(case.opened_at),
     }

@@ -13,8 +13,10 @@ from ninja import NinjaAPI
 
 from console.api import (
     actions,
+    casework,
     document,
     executions,
+    incidents,
     operations,
     people,
     problems,
@@ -80,5 +82,5 @@ api = Api(
     urls_namespace="api",
 )
 problems.install(api)
-for router in (registry, sessions, actions, runs, executions, people, workflows, operations):
+for router in (registry, sessions, actions, runs, executions, people, casework, incidents, workflows, operations):
     api.add_router("", router.router)

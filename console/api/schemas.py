@@ -168,6 +168,47 @@ class ConfirmBody(Body):
     accept: bool = True
 
 
+class AssignBody(Body):
+    to: Annotated[UUID, Field(strict=False, description="The pseudonym of an operator, as `claimed_by` has it.")]
+
+
+class SnoozeBody(Body):
+    until: Annotated[AwareDatetime, Field(strict=False)]
+    reason: Reason
+
+
+class IncidentsWanted(Paged):
+    state: Literal["OPEN", "CLOSED"] = "OPEN"
+
+
+Ids = Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=100)]
+
+
+class IncidentBody(Body):
+    title: Annotated[str, Field(min_length=1, max_length=300)]
+    kind: Literal["operations", "security"]
+    severity: Annotated[int, Field(ge=1, le=4, description="1 is low, 4 is critical.")] = 2
+    runbook: Annotated[str, Field(max_length=48)] = ""
+    reason: Reason
+    actions: Ids = []
+    cases: Ids = []
+
+
+class LinkBody(Body):
+    actions: Ids = []
+    cases: Ids = []
+
+
+class StopDecision(Body):
+    freeze_id: Annotated[UUID, Field(strict=False)]
+    decision: Literal["lift", "keep"]
+
+
+class CloseBody(Body):
+    note: Reason
+    freezes: Annotated[list[StopDecision], Field(max_length=100)] = []
+
+
 class FreezeBody(Body):
     scope: Literal["agent", "tool", "target", "tenant", "all"]
     value: Annotated[str, Field(max_length=512)] = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -11,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from console import queries as directory
 from console import words
 from console.account import names
 from console.dispute import dispute
@@ -22,7 +24,8 @@ from reviews import queries
 from reviews.operations import cases
 from reviews.rules import resolutions
 
-TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "settled": "Settled"}
+TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
+PAGE = 50
 
 
 @in_tenant()
@@ -30,56 +33,29 @@ def queue(request: Request) -> HttpResponse:
     tab = request.GET.get("tab", "")
     if tab not in TABS:
         raise Http404
-    here = reverse("cases", args=[request.tenant.slug])
-    filters = CaseFilter(request.GET)
+    filters = case_filter(request)
+    after = _uuid(request.GET.get("after", ""))
+    found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
     context = {
         "here": "cases",
-        "tabs": [
-            {"href": f"{here}?tab={name}" if name else here, "word": word, "current": name == tab}
-            for name, word in TABS.items()
-        ],
-        "cases": _rows(request, _found(request, tab, filters)),
-        "order": "newest first" if tab == "settled" else "gravest first, then oldest",
+        "tabs": _tabs(request, tab),
+        "cases": _rows(request, found[:PAGE]),
+        "order": "newest first" if tab == "settled" else _order(filters),
         "filters": filters,
         "kept": {"tab": tab} if tab else {},
-        "empty": "No case is settled yet" if tab == "settled" else "0 cases are open here",
+        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        "newest": _page_after(request, None) if after else "",
+        "empty": _EMPTY.get(tab, "0 cases are open here"),
     }
     return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
 
 
+_EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
+
+
 @in_tenant()
 def case(request: Request, case_id: UUID) -> HttpResponse:
-    return _page(request, case_id)
-
-
-@in_tenant("operator")
-@require_POST
-def claim(request: Request, case_id: UUID) -> HttpResponse:
-    cases.claim(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
-    return redirect("case", request.tenant.slug, case_id)
-
-
-@in_tenant("operator")
-@require_POST
-def release(request: Request, case_id: UUID) -> HttpResponse:
-    cases.release(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
-    return redirect("case", request.tenant.slug, case_id)
-
-
-@in_tenant("operator", "reviewer", "compliance")
-@require_POST
-def comment(request: Request, case_id: UUID) -> HttpResponse:
-    form = Remark(request.POST)
-    if not form.is_valid():
-        return _page(request, case_id, remark=form, status=422)
-    cases.comment(
-        tenant_id=request.tenant.id,
-        case_id=case_id,
-        text=form.cleaned_data["text"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
-    return redirect("case", request.tenant.slug, case_id)
+    return show(request, case_id)
 
 
 @in_tenant("operator")
@@ -87,7 +63,7 @@ def comment(request: Request, case_id: UUID) -> HttpResponse:
 def resolve(request: Request, case_id: UUID) -> HttpResponse:
     form = Resolution(request.POST, allowed=resolutions.Resolution)
     if not form.is_valid():
-        return _page(request, case_id, resolution=form, status=422)
+        return show(request, case_id, resolution=form, status=422)
     state = cases.resolve(
         tenant_id=request.tenant.id,
         case_id=case_id,
@@ -107,7 +83,7 @@ def resolve(request: Request, case_id: UUID) -> HttpResponse:
 def confirm(request: Request, case_id: UUID) -> HttpResponse:
     form = Confirmation(request.POST)
     if not form.is_valid():
-        return _page(request, case_id, status=422)
+        return show(request, case_id, status=422)
     cases.confirm(
         tenant_id=request.tenant.id,
         case_id=case_id,
@@ -121,7 +97,7 @@ def confirm(request: Request, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-def _page(
+def show(
     request: Request,
     case_id: UUID,
     *,
@@ -129,28 +105,61 @@ def _page(
     remark: Remark | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    """The case page, with a form that was not complete where there is one."""
     found = queries.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
     context = {
         "here": "cases",
         "cases_href": reverse("cases", args=[request.tenant.slug]),
-        "case": dispute(request.tenant, found, caller=request.caller),
+        "case": dispute(request.tenant, found, caller=request.caller, at=request.as_of),
         "form": resolution or Resolution(allowed=[]),
         "comment_form": remark or Remark(),
     }
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
 
 
-def _found(request: Request, tab: str, filters: CaseFilter) -> list[Any]:
-    wanted = filters.cleaned_data if filters.is_valid() else {}
-    found = queries.cases(request.tenant.id, resolved=tab == "settled")
+def case_filter(request: Request) -> CaseFilter:
+    """The filters of the address, over what this tenant has to choose from."""
+    owners = [(str(actor), name) for actor, name in directory.operators(request.tenant.id).items()]
+    return CaseFilter(request.GET, owners=owners, reasons=queries.reasons(request.tenant.id))
+
+
+def found_cases(
+    request: Request, tab: str, filters: CaseFilter, *, after: UUID | None = None, limit: int = PAGE
+) -> list[Any]:
+    """The cases that a tab shows under its filters."""
+    wanted = filters.wanted(as_of=request.as_of) if filters.is_valid() else {}
     if tab in ("mine", "free"):
-        owner = request.caller.actor.id if tab == "mine" else None
-        found = [each for each in found if each.claimed_by == owner]
-    for name in ("discrepancy", "side_effect_class"):
-        found = [each for each in found if wanted.get(name, "") in ("", getattr(each, name))]
-    return found
+        wanted["owner"] = request.caller.actor.id if tab == "mine" else None
+    name = tab if tab in ("snoozed", "settled") else "open"
+    sort = filters.cleaned_data.get("sort", "")
+    return queries.shelf(request.tenant.id, name, sort=sort, at=request.as_of, after=after, limit=limit, **wanted)
+
+
+def _order(filters: CaseFilter) -> str:
+    chosen = filters.cleaned_data.get("sort", "")
+    return "gravest first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
+
+
+def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    here = reverse("cases", args=[request.tenant.slug])
+    return [
+        {"href": f"{here}?tab={name}" if name else here, "word": word, "current": name == current}
+        for name, word in TABS.items()
+    ]
+
+
+def _page_after(request: Request, last: UUID | None) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
+    return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
@@ -161,9 +170,11 @@ def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
             "row": each,
             "href": reverse("case", args=[request.tenant.slug, each.id]),
             "title": title(actions[each.action_id].operation_kind, each.target),
-            "found": words.discrepancy(each.discrepancy) if each.discrepancy else words.sentence(each.reason),
+            "found": words.discrepancy(each.discrepancy) if each.discrepancy else words.reason(each.reason),
+            "reason": words.reason(each.reason) if each.discrepancy else "",
             "action": actions[each.action_id],
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
+            "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
         }
         for each in found
     ]

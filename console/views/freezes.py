@@ -1,17 +1,55 @@
-"""Lifting a freeze."""
+"""Freezes: what is stopped and was stopped, by whom, why, and what it keeps waiting."""
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
-from console.forms import Lift
-from console.http import Request, in_tenant
+from console.account import names
+from console.forms import Lift, Stop
+from console.http import Request, back_to, in_tenant
+from console.views.incidents import trouble_tabs
 from ledger import operations
+from ledger import queries as record
+from reviews import queries as after
+
+PAST = 30
+
+
+@in_tenant()
+def page(request: Request, form: Stop | None = None, status: int = 200) -> HttpResponse:
+    tenant = request.tenant.id
+    in_force, past = record.freezes_in_force(tenant), record.freezes_lifted(tenant, limit=PAST)
+    context = {
+        "here": "incidents",
+        "tabs": trouble_tabs(request, "freezes"),
+        "in_force": _rows(request, in_force),
+        "past": _rows(request, past),
+        "may_freeze": bool({"operator", "administrator"} & request.caller.roles),
+        "form": form or Stop(),
+        "empty": "Nothing is frozen",
+    }
+    name = "freezes/_list.html" if request.htmx else "freezes/list.html"
+    return render(request, name, context, status=status)
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def place(request: Request) -> HttpResponse:
+    form = Stop(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Nothing was frozen: say what, exactly, and why.")
+        return back_to(request, reverse("freezes", args=[request.tenant.slug]))
+    operations.freeze(tenant_id=request.tenant.id, actor=request.caller.actor, at=request.as_of, **form.asked())
+    messages.success(request, "Frozen. Nothing is released to it from now on; what has started runs to its end.")
+    return back_to(request, reverse("freezes", args=[request.tenant.slug]))
 
 
 @in_tenant("operator", "administrator")
@@ -29,4 +67,35 @@ def lift(request: Request, freeze_id: UUID) -> HttpResponse:
         messages.success(request, "Lifted. New work is released to it again.")
     else:
         messages.error(request, "Nothing was lifted: say why it may be released again.")
-    return redirect("home", request.tenant.slug)
+    return back_to(request, reverse("freezes", args=[request.tenant.slug]))
+
+
+def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
+    called, slug = names(request.tenant.id), request.tenant.slug
+    told = record.histories(request.tenant.id, [each.id for each in found])
+    return [_row(each, told[each.id], called, slug) for each in found]
+
+
+def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
+    by = {event.kind: (called.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
+    lifted_by, lifted = by.get("freeze_lifted", ("", {}))
+    waiting = 0 if freeze.lifted_at else record.stopped_by(freeze)
+    return {
+        "freeze": freeze,
+        "placed_by": by.get("freeze_placed", ("", {}))[0],
+        "lifted_by": lifted_by,
+        "lifted_because": lifted.get("reason", ""),
+        "waiting": f"{waiting}+" if waiting == 100 else waiting,
+        "waiting_href": _stopped(freeze, slug) if waiting else "",
+        "incidents": [
+            {"row": each, "href": reverse("incident", args=[slug, each.id])}
+            for each in after.incidents_of(freeze.tenant_id, freeze.id)
+        ],
+    }
+
+
+def _stopped(freeze: Any, slug: str) -> str:
+    """The list of what a freeze keeps waiting."""
+    narrowed = {"agent": "agent", "tool": "tool", "target": "q"}.get(freeze.scope)
+    wanted = {"state": "VALIDATED"} | ({narrowed: freeze.value} if narrowed else {})
+    return f"{reverse('actions', args=[slug])}?{urlencode(wanted)}"

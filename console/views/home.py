@@ -44,7 +44,7 @@ def _figures(request: Request) -> list[dict[str, Any]]:
     actions = reverse("actions", args=[slug])
     counted = (
         ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), before.waiting(tenant)),
-        ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant)),
+        ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
         ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", record.standing(tenant, UNKNOWN)),
         ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", record.standing(tenant, HELD)),
         ("state-verifying", "Being verified", f"{actions}?state=PENDING", record.standing(tenant, VERIFYING)),
@@ -84,7 +84,8 @@ def _approvals(request: Request) -> list[dict[str, Any]]:
 def _cases(request: Request) -> list[dict[str, Any]]:
     """Cases that nobody owns, and mine."""
     tenant, me = request.tenant, request.caller.actor.id
-    mine = [each for each in after.cases(tenant.id) if each.claimed_by in (None, me)]
+    awake = after.shelf(tenant.id, "open", sort="", at=request.as_of)
+    mine = [each for each in awake if each.claimed_by in (None, me)]
     actions = record.actions_by_id(tenant.id, [each.action_id for each in mine])
     return [
         {

@@ -20,13 +20,16 @@ from ledger.rules.refusals import Refused
 from ledger.rules.remedies import Relation
 from ledger.tenancy import tenancy
 from reviews import queries
-from reviews.models import Case, Comment, Run
+from reviews.models import Case, Run
 from reviews.operations import incidents, recovery, schedules
-from reviews.rules import resolutions
+from reviews.rules import recovery_table, resolutions, runbooks
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.incidents import Kind
 from reviews.rules.resolutions import Held, Resolution
 from reviews.rules.verdict import Result
+
+CONTRADICTED = "CONTRADICTED"
+REOPENED = "REOPENED"
 
 
 class NoSuchCase(Refused):
@@ -34,12 +37,6 @@ class NoSuchCase(Refused):
 
     code = "NOT_FOUND"
     status = 404
-
-
-class AlreadyClaimed(Refused):
-    """Somebody else has claimed this case."""
-
-    code = "ALREADY_CLAIMED"
 
 
 class AlreadyResolved(Refused):
@@ -60,26 +57,38 @@ class NothingProposed(Refused):
     code = "NOTHING_TO_CONFIRM"
 
 
+class NotSettled(Refused):
+    """Only a settled case can be reopened."""
+
+    code = "NOT_SETTLED"
+
+
+class StillAtWork(Refused):
+    """The action is being verified or recovered; the case comes back by itself when a person is needed."""
+
+    code = "STILL_AT_WORK"
+
+
+class ReasonMissing(Refused):
+    """Say why: it stays in the record."""
+
+    code = "REASON_REQUIRED"
+    status = 422
+
+
 def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, discrepancy: str = "") -> Case | None:
-    """Open the case of an action, unless one is open; the action must be locked by the caller."""
+    """Open the case of an action, unless one is open; the action must be locked by the caller.
+
+    Evidence that contradicts what a case settled reopens that case: its thread and its evidence belong together.
+    """
     known = queries.case_of(tenant_id, action_id)
     if known is not None and known.state != "RESOLVED":
         return None
+    if known is not None and reason == CONTRADICTED:
+        return _take_up(known, why="A later reading contradicts what was settled.", found=discrepancy, at=at)
     action = record.action(tenant_id, action_id)
     assert action is not None
-    row = Case.objects.create(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
-        action_id=action_id,
-        state="OPEN",
-        reason=reason[:48],
-        discrepancy=discrepancy or action.discrepancy,
-        side_effect_class=action.side_effect_class,
-        severity=SideEffectClass(action.side_effect_class).rank,
-        tool=action.tool,
-        target=action.target,
-        opened_at=at,
-    )
+    row = _new(action, reason, discrepancy, at=at)
     ledger.append(
         ledger.Head(tenant_id=tenant_id, id=row.id, kind="case"),
         ledger.Happening(
@@ -103,6 +112,73 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
     )
     incidents.join(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
     return row
+
+
+def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """A person doubts what was settled (C-03).
+
+    The doubt is on record with the action as a contradiction is: until the case is settled again, nobody is told
+    that it was completed, and a repeat is refused.
+    """
+    _, case = locked(tenant_id, case_id)
+    if case.state != "RESOLVED":
+        raise NotSettled
+    if not reason.strip():
+        raise ReasonMissing
+    action = record.action(tenant_id, case.action_id)
+    assert action is not None
+    other = queries.case_of(tenant_id, case.action_id)
+    if other is not None and other.state != "RESOLVED":
+        raise StillAtWork("Another case of this action is open; settle that one.")
+    if not resolutions.may_be_doubted(State(action.state)):
+        raise StillAtWork
+    if action.state in resolutions.SETTLED:
+        head = ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+        doubted = ledger.Happening(
+            kind="doubted", detail={"reason": reason, "case_id": str(case_id)}, view={"contradicted": True}
+        )
+        ledger.append(head, doubted, actor=by, at=at)
+    _take_up(case, why=reason, found="", by=by, at=at)
+
+
+def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYSTEM, at: datetime) -> Case:
+    head = ledger.lock(tenant_id=case.tenant_id, subject_id=case.id, kind="case")
+    detail = {"reason": why, "discrepancy": found, "settled_as": case.resolution}
+    ledger.append(head, ledger.Happening(kind="case_reopened", to="OPEN", detail=detail), actor=by, at=at)
+    changed: dict[str, Any] = {
+        "state": "OPEN",
+        "reason": CONTRADICTED if by is ledger.SYSTEM else REOPENED,
+        "discrepancy": found or case.discrepancy,
+        "resolution": "",
+        "resolved_at": None,
+        "proposed_resolution": "",
+        "proposed_reason": "",
+        "proposed_evidence": [],
+        "proposed_by": None,
+        "snoozed_until": None,
+        "snooze_reason": "",
+    }
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(**changed)
+    for name, value in changed.items():
+        setattr(case, name, value)
+    incidents.join(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
+    return case
+
+
+def _new(action: Any, reason: str, discrepancy: str, *, at: datetime) -> Case:
+    return Case.objects.create(
+        tenant_id=action.tenant_id,
+        id=ledger.new_id(at),
+        action_id=action.id,
+        state="OPEN",
+        reason=reason[:48],
+        discrepancy=discrepancy or action.discrepancy,
+        side_effect_class=action.side_effect_class,
+        severity=SideEffectClass(action.side_effect_class).rank,
+        tool=action.tool,
+        target=action.target,
+        opened_at=at,
+    )
 
 
 def open_missing(*, at: datetime) -> int:
@@ -135,6 +211,7 @@ def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
             action=action,
             kind=Kind.SECURITY,
             title=f"An executor presented another payload than the approved one ({action.tool})",
+            runbook="token-mismatch",
             at=at,
         )
     return opened is not None
@@ -153,7 +230,14 @@ def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: 
     """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
     found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
     title = f"{found.capitalize()}: {action.tool} on {action.target}"
-    incidents.open_of_action(action=action, kind=Kind(kind), title=title, targets=outcome.freeze, at=at)
+    book = runbooks.for_case(
+        reason="",
+        discrepancy=str(outcome.verdict.discrepancy or ""),
+        trigger=recovery_table.trigger_of(outcome.decision.row),
+    )
+    incidents.open_of_action(
+        action=action, kind=Kind(kind), title=title, targets=outcome.freeze, runbook=book.key, at=at
+    )
 
 
 def held_of(case: Case) -> Held:
@@ -166,7 +250,7 @@ def held_of(case: Case) -> Held:
         state=State(action.state),
         executed=action.attempt_count > 0,
         absent=run is not None and _found_none(run),
-        verifiable=contract is not None and b'"verification"' in bytes(contract.document),
+        verifiable=_verifiable(action, contract),
         discrepancy=action.discrepancy,
         contradicted=action.contradicted,
         side_effect_class=SideEffectClass(action.side_effect_class),
@@ -184,38 +268,16 @@ def _remedies(action: Any) -> frozenset[Relation]:
     return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
 
 
+def _verifiable(action: Any, contract: Any) -> bool:
+    """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
+    read_again = not action.contradicted or action.state in resolutions.RECHECKED
+    return contract is not None and b'"verification"' in bytes(contract.document) and read_again
+
+
 def _found_none(run: Run) -> bool:
     """Whether a decisive reading found no effect, whatever the tool had claimed."""
     nothing = run.result == Result.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
     return nothing and run.consistency in ("PRIMARY", "STRONG")
-
-
-def claim(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Take a case; a claim is soft, but it says who works on it."""
-    head, case = _locked(tenant_id, case_id)
-    if case.claimed_by not in (None, by.id):
-        raise AlreadyClaimed
-    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(claimed_by=by.id, claimed_at=at)
-    ledger.append(head, ledger.Happening(kind="case_claimed"), actor=by, at=at)
-
-
-def release(*, tenant_id: UUID, case_id: UUID, by: ledger.Actor, at: datetime) -> None:
-    """Give a case back to the queue."""
-    head, case = _locked(tenant_id, case_id)
-    if case.claimed_by != by.id:
-        raise AlreadyClaimed("Only who has claimed a case can release it.")
-    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(claimed_by=None, claimed_at=None)
-    ledger.append(head, ledger.Happening(kind="case_released"), actor=by, at=at)
-
-
-def comment(*, tenant_id: UUID, case_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
-    """Add a line to a case's thread."""
-    head, _ = _locked(tenant_id, case_id)
-    row = Comment.objects.create(
-        tenant_id=tenant_id, id=ledger.new_id(at), case_id=case_id, author=by.id, text=text, at=at
-    )
-    ledger.append(head, ledger.Happening(kind="commented", detail={"comment_id": str(row.id)}), actor=by, at=at)
-    return row
 
 
 def attach(*, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime) -> UUID:
@@ -246,7 +308,7 @@ def resolve(
     at: datetime,
 ) -> str:
     """Decide a case, or propose the decision where a second person must confirm; returns the case's state after."""
-    head, case = _open(tenant_id, case_id)
+    head, case = opened(tenant_id, case_id)
     if case.state == "AWAITING_SECOND":
         # Else the second person could confirm something else than they have read.
         raise AlreadyProposed
@@ -276,7 +338,7 @@ def resolve(
 
 def confirm(*, tenant_id: UUID, case_id: UUID, accept: bool, by: ledger.Actor, at: datetime) -> str:
     """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may."""
-    head, case = _open(tenant_id, case_id)
+    head, case = opened(tenant_id, case_id)
     if case.state != "AWAITING_SECOND":
         raise NothingProposed
     if accept and case.proposed_by == by.id:
@@ -336,7 +398,7 @@ def _carry_out(
     _settle_record(tenant_id, action, at=at)
     ledger.append(head, ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail), actor=second or by, at=at)
     Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
-        state="RESOLVED", resolution=str(resolution), resolved_at=at
+        state="RESOLVED", resolution=str(resolution), resolved_at=at, snoozed_until=None, snooze_reason=""
     )
     return "RESOLVED"
 
@@ -386,7 +448,8 @@ def _settle_record(tenant_id: UUID, action: ledger.Head, *, at: datetime) -> Non
         ledger.set_idempotency(tenant_id=tenant_id, action_id=action.id, status=status, at=at)
 
 
-def _locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+def locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    """The head of a case and its row, with its action and itself locked until the transaction ends."""
     case = queries.case(tenant_id, case_id)
     if case is None:
         raise NoSuchCase
@@ -398,8 +461,9 @@ def _locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
     return head, fresh
 
 
-def _open(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
-    head, case = _locked(tenant_id, case_id)
+def opened(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    """The same of a case that is not settled."""
+    head, case = locked(tenant_id, case_id)
     if case.state == "RESOLVED":
         raise AlreadyResolved
     return head, case

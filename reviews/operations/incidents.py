@@ -18,7 +18,8 @@ from ledger import queries as record
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.refusals import Refused
 from reviews import queries
-from reviews.models import Incident, IncidentLink
+from reviews.models import Comment, Incident, IncidentLink
+from reviews.operations import threads
 from reviews.rules.incidents import Kind, Severity, Stop, decided, severity_of
 
 
@@ -235,7 +236,7 @@ def close(
 
 def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
     """Take a closed incident up again; where its cause has another open one, that one goes on instead."""
-    head, row = _locked(tenant_id, incident_id)
+    head, row = locked(tenant_id, incident_id)
     if row.state == "OPEN":
         return
     if not reason.strip():
@@ -248,13 +249,26 @@ def reopen(*, tenant_id: UUID, incident_id: UUID, reason: str, by: ledger.Actor,
     Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="OPEN", closing_note="", closed_at=None)
 
 
+def comment(*, tenant_id: UUID, incident_id: UUID, text: str, by: ledger.Actor, at: datetime) -> Comment:
+    """Add a line to an incident's thread."""
+    head, _ = locked(tenant_id, incident_id)
+    return threads.write(head, text, by, at=at)
+
+
+def note_export(*, tenant_id: UUID, incident_id: UUID, form: str, by: ledger.Actor, at: datetime) -> None:
+    """Record that the post-mortem of an incident left the console (R-UI-14)."""
+    head, _ = locked(tenant_id, incident_id)
+    ledger.append(head, ledger.Happening(kind="post_mortem_exported", detail={"format": form}), actor=by, at=at)
+
+
 class CauseIsOpen(Refused):
     """Another incident about the same cause is open; work on that one."""
 
     code = "CAUSE_IS_OPEN"
 
 
-def _locked(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
+def locked(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
+    """The head of an incident and its row, locked until the transaction ends."""
     if queries.incident(tenant_id, incident_id) is None:
         raise NoSuchIncident
     head = ledger.lock(tenant_id=tenant_id, subject_id=incident_id, kind="incident")
@@ -264,7 +278,7 @@ def _locked(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
 
 
 def _open(tenant_id: UUID, incident_id: UUID) -> tuple[ledger.Head, Incident]:
-    head, row = _locked(tenant_id, incident_id)
+    head, row = locked(tenant_id, incident_id)
     if row.state != "OPEN":
         raise IncidentClosed
     return head, row

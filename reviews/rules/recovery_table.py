@@ -118,6 +118,14 @@ TABLE: dict[str, Any] = json.loads(files("reviews.rules").joinpath("recovery_tab
 ROWS: tuple[Row, ...] = tuple(map(_row, TABLE["rows"]))
 """Its rows, in the order in which they are tried."""
 
+_TRIGGERS = {row.id: row.trigger for row in ROWS}
+
+
+def trigger_of(row_id: str | None) -> str:
+    """What the built-in row of that id answers to; nothing where it is a tenant's own."""
+    return _TRIGGERS.get(row_id or "", "")
+
+
 BUILT_IN = Policy(ROWS, digest(canonical(TABLE["rows"])))
 
 

@@ -92,6 +92,9 @@ class Move:
     view: Mapping[str, Any] = field(default_factory=dict)
 
 
+SETTLED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED})
+RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
+"""The settled states in which a reading can be taken again to test what was settled."""
 LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
 REMEDIES = {
     Resolution.COMPENSATE: Relation.COMPENSATION,
@@ -126,6 +129,11 @@ def allowed(held: Held) -> tuple[Resolution, ...]:
 
 def _by_tool(held: Held, *wanted: Resolution) -> list[Resolution]:
     return [one for one in wanted if REMEDIES[one] in held.remedies]
+
+
+def may_be_doubted(state: State) -> bool:
+    """Whether a settled case of an action in this state can be taken up again: automation must not be at work."""
+    return state in SETTLED or state in (State.REVIEW_REQUIRED, State.UNKNOWN)
 
 
 def needs_second(held: Held, resolution: Resolution) -> bool:

@@ -29,10 +29,24 @@ def paths(site):
         f"approvals/{waiting.id}",
         "cases",
         f"cases/{case.id}",
+        "incidents",
+        "incidents/new",
+        f"incidents/{incident_of(site, case)}",
+        f"incidents/{incident_of(site, case)}/post-mortem",
+        "freezes",
+        "runbooks",
         "actions",
         action,
         f"{action}/entries/1",
     ]
+
+
+def incident_of(site, case):
+    from ledger.tenancy import tenancy
+    from reviews import queries
+
+    with tenancy(site.stage.tenant):
+        return queries.incidents_of(site.stage.tenant, case.id)[0].id
 
 
 @pytest.mark.parametrize(("look", "size"), [("light", (1440, 900)), ("dark", (640, 450))])

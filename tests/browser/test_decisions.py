@@ -57,10 +57,11 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     open_first(page, "Cases")
     page.get_by_role("button", name="Claim this case").click()
     page.get_by_text("Owned by Operator").wait_for()
-    page.get_by_role("radio", name="Abandon").check()
-    page.get_by_label("Reason").fill("Finance keeps the difference.")
-    page.get_by_label("Evidence", exact=True).fill("FIN-204")
-    page.get_by_role("button", name="Record: abandon").click()
+    way = page.locator("details.way", has_text="Abandon")
+    way.locator("summary").click()
+    way.get_by_label("Reason").fill("Finance keeps the difference.")
+    way.get_by_label("Evidence").fill("FIN-204")
+    page.get_by_role("button", name="Propose: abandon").click()
     page.get_by_text("A second person must confirm it.").wait_for()
     second = people(width).sign_in("operator", name=f"second@{site.stage.slug}")
     open_first(second.page, "Cases")
@@ -69,11 +70,14 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     assert site.stage.state(case.action_id) == "ABANDONED"
 
 
+TROUBLE = ("incidents", "incidents/new", "freezes", "runbooks")
+
+
 def test_a_page_never_scrolls_sideways(people, site, width):
     case = site.stage.case(count=2)
     waiting = site.stage.approval(site.stage.propose())
     person = people(width).sign_in("operator")
-    for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions"):
+    for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions", *TROUBLE):
         person.go(path)
         assert _overflow(person.page) <= 0, path
     person.go(f"actions/{case.action_id}")

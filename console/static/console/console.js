@@ -84,13 +84,6 @@ function openMap() {
   if (map && !map.open) map.showModal();
 }
 
-document.addEventListener("change", (event) => {
-  // The button says what pressing it will record.
-  if (event.target.matches("[data-says]")) {
-    write(event.target.form.querySelector("[data-says-target]"), `Record: ${event.target.dataset.says.toLowerCase()}`);
-  }
-});
-
 /* Keys ------------------------------------------------------------------- */
 
 let going = 0;

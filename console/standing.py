@@ -1,0 +1,109 @@
+"""How a disputed action stands: what decided about it and why, what was read, and what happens next by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from console import words
+from console.account import Account
+from ledger import queries as record
+from ledger.rules.lifecycle import BLOCKS_REPEAT, State
+from ledger.rules.sealing import CannotOpen
+from reviews import queries as after
+from reviews.rules import recovery_table
+
+
+def decided(told: Account) -> dict[str, Any]:
+    """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
+    version = told.entry["policy_context"]["recovery_policy_version"]
+    row = _row(told, version)
+    decision = told.found.get("decision") or {}
+    if decision.get("row") != told.action.recovery_row:
+        decision = {}
+    wanted = str(decision.get("wanted") or "")
+    return {
+        "row": told.action.recovery_row,
+        "version": version,
+        "trigger": row.trigger if row else "",
+        "decision": words.sentence(row.action) if row else "",
+        "finding": row.finding if row else "",
+        "condition": (row.condition or "") if row else "",
+        "effects": row.effects if row else (),
+        "wanted": words.WANTED.get(wanted, words.sentence(wanted)) if wanted else "",
+        "held_because": decision.get("held_because") or "",
+        "why": told.found.get("verdict", {}).get("reason", ""),
+    }
+
+
+def _row(told: Account, version: str) -> Any:
+    """The row as the policy version has it that decided; a tenant may have rows of its own."""
+    kept = record.policy_version(told.action.tenant_id, "recovery", version)
+    policy = recovery_table.parse(bytes(kept.document)) if kept else recovery_table.BUILT_IN
+    return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
+
+
+def workbench(told: Account, case: Any, *, at: datetime) -> dict[str, Any]:
+    """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
+    action, planned = told.action, after.scheduled(told.action.id)
+    return {
+        "opened_at": case.opened_at,
+        "next_at": planned.due_at if planned else None,
+        "overdue": bool(planned and planned.due_at <= at),
+        "readings": len(told.runs),
+        "attempts": action.attempt_count,
+        "blocked": _blocked(action, at=at),
+        "blocked_until": action.blocks_until if action.state == State.FAILED else None,
+        "horizon_at": action.horizon_at,
+    }
+
+
+def _blocked(action: Any, *, at: datetime) -> bool:
+    """Whether a repeat of the same mutation is refused now (R-EX-08)."""
+    late = action.state == State.FAILED and action.blocks_until is not None and action.blocks_until > at
+    return bool(action.mutating and (State(action.state) in BLOCKS_REPEAT or late or action.contradicted))
+
+
+def readbacks(told: Account) -> list[dict[str, Any]]:
+    """What the systems of record answered, newest first; a run may have asked several sources."""
+    return [line for run in reversed(told.runs) for line in _answers(told, run)]
+
+
+def _answers(told: Account, run: Any) -> list[dict[str, Any]]:
+    try:
+        found = after.findings(run)
+    except CannotOpen:
+        found = {}
+    failure = found.get("failure") or {}
+    shared = {
+        "at": run.at,
+        "run": run.number,
+        "found": failure.get("reason") or found.get("verdict", {}).get("reason", ""),
+        "result": words.sentence(run.result),
+        "href": told.page("evidence", run.pointer),
+    }
+    readings = found.get("readings") or [
+        {"source": run.source or "no answer", "consistency": run.consistency, "freshness": run.freshness}
+    ]
+    silent = [
+        {"source": each.get("source", ""), "found": each.get("reason", ""), "result": "No answer"}
+        for each in found.get("silent") or ()
+    ]
+    return [
+        {
+            **shared,
+            "at": _moment(reading.get("observed_at")) or run.at,
+            "source": reading.get("source", ""),
+            "found": reading.get("found", shared["found"]),
+            "result": reading.get("result", shared["result"]),
+            "consistency": reading.get("consistency", ""),
+            "freshness": reading.get("freshness", ""),
+            "pointer": reading.get("pointer", ""),
+            "indicators": [words.sentence(code).lower() for code in reading.get("indicators", ())],
+        }
+        for reading in [*readings, *silent]
+    ]
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None
