@@ -35,7 +35,8 @@ from typing import Any
 from reviews.checks import acl, fetching, lookups
 from reviews.checks.fetching import Site
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
-from reviews.rules.reading import NOT_FRESH
+from reviews.checks.limits import answering
+from reviews.rules.reading import DECISIVE, NOT_FRESH
 
 MAX_PRINCIPALS = 200
 MAX_AUDIT_BYTES = 32 * 1024 * 1024
@@ -92,6 +93,7 @@ class Access:
                 faults += lookups.text_faults(f"lookup/audit/{name}", lookup["audit"].get(name))
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -104,7 +106,7 @@ class Access:
         """What is in force now at the active node."""
         parts = lookups.effects(verification)
         with _site(system, timeout_s) as site:
-            standing, told_at = _standing(site)
+            standing, told_at = _standing(site, system, at=at)
             found = {name: _found(site, system, name, part, bindings) for name, part in parts.items()}
         context: dict[str, Any] = {}
         indicators = {key for one in found.values() for key in one.indicators}
@@ -173,9 +175,12 @@ def _site(system: SystemAccess, timeout_s: float) -> Site:
     return fetching.site(system, system.settings.get("url"), until=fetching.until(timeout_s), headers=headers)
 
 
-def _standing(site: Site) -> tuple[Consistency, str]:
+def _standing(site: Site, system: SystemAccess, *, at: datetime) -> tuple[Consistency, str]:
     """Whether this is the active node, and its clock."""
-    said = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"}).document()
+    answer = site.get("/v1/sys/health", params={"standbyok": "true", "perfstandbyok": "true"})
+    said = answer.document()
+    if fetching.trusted_as(system, answer, at=at) not in DECISIVE:
+        return Consistency.STALE_ENDPOINT, str(said.get("server_time_utc"))
     behind = said.get("standby", True) or said.get("performance_standby", False)
     away = said.get("replication_performance_mode") == "secondary" or said.get("replication_dr_mode") == "secondary"
     return (Consistency.REPLICA if behind or away else Consistency.PRIMARY), str(said.get("server_time_utc"))
@@ -192,8 +197,8 @@ def _data(site: Site, path: str, *, params: Mapping[str, str] | None = None) -> 
     if answer.status != 200:
         raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
     found = answer.document().get("data")
-    if not isinstance(found, dict):
-        raise CheckFailed(f"{answer.url} answered without data.", retryable=False)
+    if not isinstance(found, dict) or not found:
+        raise CheckFailed(f"{answer.url} answered without data.", retryable=True)
     return found
 
 
@@ -245,7 +250,11 @@ def _compare(found: Finding, rules: acl.Rules, wanted: acl.Rules, *, unchanged: 
 
 def _policy_text(site: Site, name: str) -> str | None:
     data = _data(site, f"/v1/sys/policies/acl/{fetching.segment(name)}")
-    return None if data is None else str(data.get("policy", ""))
+    if data is None:
+        return None
+    if not isinstance(data.get("policy"), str) or data.get("name") != name:
+        raise CheckFailed(f"The server did not answer with the policy {name}.", retryable=True)
+    return str(data["policy"])
 
 
 def _principal(site: Site, part: Mapping[str, Any], bindings: Bindings, before: Mapping[str, Any]) -> Finding:
@@ -303,6 +312,8 @@ def _held(site: Site, directory: str, name: str) -> set[str] | None:
     data = _data(site, f"/v1/{directory}/{fetching.segment(name)}")
     if data is None:
         return None
+    if not {"policies", "token_policies"} & set(data):
+        raise CheckFailed(f"The server did not answer with the policies of {name}.", retryable=True)
     # Kept as policies by entities and groups, as token_policies by ways of signing in.
     given = [one for key in ("token_policies", "policies") for one in data.get(key) or ()]
     return {str(one) for one in given}
@@ -311,6 +322,8 @@ def _held(site: Site, directory: str, name: str) -> set[str] | None:
 def _holders(site: Site, directory: str, granted: set[str]) -> set[str] | None:
     """Who holds a granted policy; None when there are too many principals to ask."""
     data = _data(site, f"/v1/{directory}", params={"list": "true"}) or {}
+    if data and not isinstance(data.get("keys"), list):
+        raise CheckFailed(f"The server did not list {directory}.", retryable=True)
     names = [str(name) for name in data.get("keys", ())]
     if len(names) > MAX_PRINCIPALS:
         return None
@@ -329,7 +342,7 @@ def _live(site: Site, accessor: str, found: Finding, granted: set[str], removed:
         return
     data = answer.document().get("data")
     if not isinstance(data, dict):
-        raise CheckFailed("The live token was answered without data.", retryable=False)
+        raise CheckFailed("The live token was answered without data.", retryable=True)
     carried = {str(one) for key in ("policies", "identity_policies") for one in data.get(key) or ()}
     found.fields["token_policies"] = sorted(carried)
     if found.present and (carried & removed or granted - carried):

@@ -30,6 +30,7 @@ import httpx
 from reviews.checks import fetching, lookups, pages
 from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 from reviews.checks.pages import Page
 
 _EFFECT = frozenset(
@@ -40,6 +41,7 @@ _OWN = frozenset({"title", "url", "status", "error_text", "account_name", "downl
 _CHALLENGES = (".g-recaptcha", ".h-captcha", ".cf-turnstile", ".frc-captcha", "#challenge-form", "altcha-widget")
 _CHALLENGE_SOURCES = re.compile(r"//[^/]*(recaptcha|hcaptcha|challenges\.cloudflare|arkoselabs)|/recaptcha/", re.I)
 _GONE = frozenset({404, 410})
+_NOWHERE = object()
 
 Bindings = Mapping[str, Mapping[str, Any]]
 
@@ -72,6 +74,7 @@ class Browser:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -88,7 +91,7 @@ class Browser:
         answers = [answer for visit in visits.values() for answer in visit.answers]
         return Reading(
             source=system.name,
-            consistency=_consistency(system, parts, answers),
+            consistency=_consistency(system, parts, answers, at=at),
             freshness=f"served {_served(answers)}",
             observed_at=at,
             pointer="; ".join(f"the page at {part['page']}" for part in parts.values()),
@@ -212,7 +215,7 @@ def _page(site: Site, part: Mapping[str, Any], bindings: Bindings, answer: Answe
         visit.indicators.add("navigation_mismatch")
         return
     try:
-        page = Page(answer.text)
+        page = Page(answer.whole().text)
     except pages.TooMuch:
         raise CheckFailed("The page has too many elements.", retryable=False) from None
     visit.fields |= _shown(page, part)
@@ -263,11 +266,19 @@ def _context(
         visit.indicators.discard("selector_timeout")
         yield "form_validation_failure"
     if "account" in part:
-        nodes = page.find(part["account"]["selector"])
-        name = nodes[0].text if nodes else ""
-        visit.fields["account_name"] = name
-        if not _names(name, str(lookups.filled(part["account"]["name"], bindings))):
-            yield "wrong_account_context"
+        yield from _account(page, part["account"], bindings, visit)
+
+
+def _account(page: Page, part: Mapping[str, Any], bindings: Bindings, visit: Visit) -> Iterator[str]:
+    nodes = page.find(part["selector"])
+    if not nodes:
+        # A page that names nobody may be anybody's: a sign-in, or a gateway's.
+        visit.present = None
+        yield "selector_timeout"
+        return
+    visit.fields["account_name"] = nodes[0].text
+    if not _names(nodes[0].text, str(lookups.filled(part["name"], bindings))):
+        yield "wrong_account_context"
 
 
 def _joined(base: httpx.URL, reference: str) -> httpx.URL | None:
@@ -293,7 +304,7 @@ def _downloaded(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: 
     if answer.status != 200:
         visit.present = False if answer.status in _GONE else None
         return
-    digest = hashlib.sha256(answer.content).hexdigest()
+    digest = hashlib.sha256(answer.whole().content).hexdigest()
     visit.fields["download_sha256"] = digest
     if digest != str(lookups.filled(part["sha256"], bindings)).lower():
         visit.indicators.add("file_hash_mismatch")
@@ -305,31 +316,35 @@ def _confirmed(site: Site, part: Mapping[str, Any], bindings: Bindings, visit: V
     answer = site.get(path)
     visit.answers.append(answer)
     if answer.status != 200 and answer.status not in _GONE:
-        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
-    confirmed = answer.status == 200
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
+    # That nothing is there it must say in its own form as well: a gateway's page about 404 is no such answer.
+    document, confirmed = answer.document(), answer.status == 200
     if confirmed:
-        document = answer.json()
         wanted = {place: lookups.filled(text, bindings) for place, text in part["where"].items()}
-        confirmed = all(_at(document, place) == value for place, value in wanted.items())
+        found = {place: _at(document, place) for place in wanted}
+        if _NOWHERE in found.values():
+            visit.present = None
+            return
+        confirmed = found == wanted
     visit.fields["confirmed"] = visit.present = confirmed
 
 
 def _at(document: Any, place: str) -> Any:
-    """The value at a place of a JSON document, as "data/items/0/name"."""
+    """The value at a place of a JSON document, as "data/items/0/name"; `_NOWHERE` where it has no such place."""
     for name in place.split("/"):
         if isinstance(document, dict) and name in document:
             document = document[name]
         elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
             document = document[int(name)]
         else:
-            return None
+            return _NOWHERE
     return lookups.carried(document)
 
 
-def _consistency(system: SystemAccess, parts: Mapping[str, Any], answers: list[Answer]) -> Consistency:
-    found = fetching.trusted_as(system, *answers)
+def _consistency(system: SystemAccess, parts: Mapping[str, Any], answers: list[Answer], *, at: datetime) -> Consistency:
+    found = fetching.trusted_as(system, *answers, at=at)
     vouched = "consistency" in system.settings or all("confirmation" in part for part in parts.values())
-    return found if vouched or found is Consistency.CACHE else Consistency.UNDECLARED
+    return found if vouched or found in {Consistency.CACHE, Consistency.STALE_ENDPOINT} else Consistency.UNDECLARED
 
 
 def _served(answers: list[Answer]) -> str:

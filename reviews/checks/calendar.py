@@ -35,6 +35,7 @@ from zoneinfo import ZoneInfo
 from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 MAX_EVENTS = 100
 
@@ -107,6 +108,7 @@ class Calendar:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -122,10 +124,10 @@ class Calendar:
         _check_calendars(system, filled)
         with _site(system, timeout_s) as site:
             looks = {name: _Look(site, part) for name, part in filled.items()}
-            answers = [look.answer for look in looks.values()]
+            answers = [answer for look in looks.values() for answer in look.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers),
+            consistency=fetching.trusted_as(system, *answers, at=at),
             freshness="; ".join(dict.fromkeys(look.mark for look in looks.values()))[:200],
             observed_at=at,
             pointer="; ".join(_described(part) for part in parts.values()),
@@ -213,27 +215,33 @@ class _Look:
 
     def __init__(self, site: Site, part: Mapping[str, Any]) -> None:
         self.part = part
-        self.answer = _told(site, part["calendar"])
-        self.about = _about(self.answer)
+        self.site = site
+        self.answers = [_told(site, part["calendar"])]
+        self.about = _about(self.answers[0])
         found: dict[str, Event] = {}
         self.complete = True
         for match in (part.get("match_uid"), part["match"]):
             if match:
-                events, complete = _asked(site, part["calendar"], _by_properties(match))
+                events, complete = self._asked(_by_properties(match))
                 found |= {event.href: event for event in events if _fits(event, match)}
                 self.complete = self.complete and complete
         self.events = list(found.values())
-        self.others = self._others(site) if part.get("exclusive") else []
+        self.others = self._others() if part.get("exclusive") else []
 
-    def _others(self, site: Site) -> list[Event]:
+    def _others(self) -> list[Event]:
         """Other events that take up the same time."""
         start, end = _instants(self.events[0]) if self.events else (None, None)
         if start is None or end is None:
             return []
         query = f'<C:time-range start="{start:%Y%m%dT%H%M%SZ}" end="{end:%Y%m%dT%H%M%SZ}"/>'
-        events, _ = _asked(site, self.part["calendar"], query)
+        events, _ = self._asked(query)
         own = {event.href for event in self.events}
         return [one for one in events if one.href not in own and _takes_time(one)]
+
+    def _asked(self, query: str) -> tuple[list[Event], bool]:
+        answer = _questioned(self.site, self.part["calendar"], query)
+        self.answers.append(answer)
+        return _events(answer)
 
     @property
     def mark(self) -> str:
@@ -345,14 +353,17 @@ def _by_properties(match: Mapping[str, str]) -> str:
     )
 
 
-def _asked(site: Site, calendar: str, inner: str) -> tuple[list[Event], bool]:
-    """The events that a query finds, and whether the server gave all of them."""
+def _questioned(site: Site, calendar: str, inner: str) -> Answer:
     query = (
         f"<C:calendar-query {_OPEN}><D:prop><D:getetag/><C:calendar-data/></D:prop><C:filter>"
         f'<C:comp-filter name="VCALENDAR"><C:comp-filter name="VEVENT">{inner}</C:comp-filter></C:comp-filter>'
         "</C:filter></C:calendar-query>"
     )
-    answer = site.ask("REPORT", _path(calendar), headers={"Depth": "1"}, content=query.encode())
+    return site.ask("REPORT", _path(calendar), headers={"Depth": "1"}, content=query.encode())
+
+
+def _events(answer: Answer) -> tuple[list[Event], bool]:
+    """The events that a query found, and whether the server gave all of them."""
     found, complete = [], True
     for response in _tree(answer).findall(f"{_DAV}response"):
         data = response.findtext(f".//{_CAL}calendar-data")
@@ -370,14 +381,18 @@ def _asked(site: Site, calendar: str, inner: str) -> tuple[list[Event], bool]:
 
 def _tree(answer: Answer) -> ElementTree.Element:
     if answer.status != 207:
-        raise CheckFailed(f"The server answered with {answer.status} instead of a list.", retryable=False)
+        refused = answer.status in {400, 405}
+        raise CheckFailed(f"The server answered with {answer.status} instead of a list.", retryable=not refused)
     try:
         text = answer.content.decode()
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
             raise CheckFailed("The answer declares entities, which are not read.", retryable=False)
-        return ElementTree.fromstring(text)
+        found = ElementTree.fromstring(text)
     except (UnicodeDecodeError, ElementTree.ParseError):
         raise CheckFailed("The answer is not XML.", retryable=True) from None
+    if found.tag != f"{_DAV}multistatus":
+        raise CheckFailed("The answer is not a CalDAV server's.", retryable=True)
+    return found
 
 
 def _fits(event: Event, match: Mapping[str, str]) -> bool:

@@ -34,6 +34,7 @@ from reviews.checks.interface import (
     Reading,
     SystemAccess,
 )
+from reviews.checks.limits import answering
 from reviews.checks.postgres import Row, name_faults, table_faults
 from reviews.checks.postgres import connected as _connected
 from reviews.checks.postgres import failed as _failed
@@ -81,6 +82,7 @@ class Databases:
             faults += _part_faults("lookup/audit", lookup["audit"], _AUDIT)
         return faults
 
+    @answering
     def read(
         self,
         *,

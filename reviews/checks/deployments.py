@@ -10,7 +10,8 @@ A system has `regions`: {name: {"orchestrator": address, "instances": {program: 
 `metrics` (a path of the monitor, in Prometheus' text form) and `requests_metric` (a counter with a `code`).
 
 1. The process manager says what is up and since when; only an instance itself says which artifact it is.
-   One that does not answer is not ready, and its artifact is not known: that is no "absent".
+   One that does not answer is not ready, and its artifact is not known: that is no "absent". If it runs
+   as far as the manager knows, then the way to it may be broken as well: that is no answer.
 2. Another artifact counts as a deployment if it is not the one from before, or if it was started after
    the execution began. If it is the one from before, started again, somebody rolled back.
 3. The registry is asked by digest, and the digest is computed again over what it answers. Where there is
@@ -38,6 +39,7 @@ from xml.parsers.expat import ExpatError
 from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 MAX_INSTANCES = 100
 APPROVAL = "org.counterfoil.approval"
@@ -137,6 +139,7 @@ class Deployments:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -154,7 +157,7 @@ class Deployments:
         answers = [answer for rollout in looked.values() for answer in rollout.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers),
+            consistency=fetching.trusted_as(system, *answers, at=at),
             freshness=_freshness(looked.values()),
             observed_at=at,
             pointer="; ".join(
@@ -202,9 +205,10 @@ def _looked(system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, u
     for region in regions:
         if region not in known:
             raise CheckFailed(f"The system has no region {region}.", retryable=False)
-        rollout.processes += _processes(system, known[region], wanted["program"], until, rollout)
+        found = _processes(system, known[region], wanted["program"], until, rollout)
         given = known[region].get("instances", {}).get(wanted["program"], [])
-        rollout.instances += [_instance(system, region, one, until, rollout) for one in given[:MAX_INSTANCES]]
+        rollout.processes += found
+        rollout.instances += [_instance(system, region, one, found, until, rollout) for one in given[:MAX_INSTANCES]]
     if "repository" in part:
         _registry(system, rollout, until)
     rollout.indicators |= set(_indicators(part, rollout, bindings))
@@ -220,7 +224,7 @@ def _processes(
         answer = site.ask("POST", "/RPC2", content=question, headers={"Content-Type": "text/xml"})
     rollout.answers.append(answer)
     if answer.status != 200:
-        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
     try:
         (found,), _ = xmlrpc.client.loads(answer.content, use_builtin_types=True)
     except xmlrpc.client.Fault as fault:
@@ -232,25 +236,35 @@ def _processes(
     return [one for one in found if program in {one["group"], one["name"], f"{one['group']}:{one['name']}"}]
 
 
-def _instance(system: SystemAccess, region: str, given: Any, until: float, rollout: Rollout) -> Instance:
+def _instance(
+    system: SystemAccess,
+    region: str,
+    given: Any,
+    processes: list[Mapping[str, Any]],
+    until: float,
+    rollout: Rollout,
+) -> Instance:
     address = given.get("url") if isinstance(given, dict) else given
     monitor = given.get("monitor", address) if isinstance(given, dict) else address
-    health = _asked(system, monitor, system.settings.get("health", "/healthz"), until)
-    release = _asked(system, address, system.settings.get("release", "/release.json"), until)
+    runs = bool(processes) and all(one["statename"] == "RUNNING" for one in processes)
+    health = _asked(system, monitor, system.settings.get("health", "/healthz"), until, runs=runs)
+    release = _asked(system, address, system.settings.get("release", "/release.json"), until, runs=runs)
     counted = None
     if "metrics" in system.settings:
-        counted = _counted(system, _asked(system, monitor, system.settings["metrics"], until))
+        counted = _counted(system, _asked(system, monitor, system.settings["metrics"], until, runs=runs))
     rollout.answers += [one for one in (health, release) if one is not None]
     return Instance(region, health is not None and health.status in {200, 204}, _release(release), counted)
 
 
-def _asked(system: SystemAccess, address: Any, path: str, until: float) -> Answer | None:
-    """The answer of an instance; None when it gives none, which is a finding and no outage."""
+def _asked(system: SystemAccess, address: Any, path: str, until: float, *, runs: bool) -> Answer | None:
+    """The answer of an instance, of any status; None when it gives none, as one that does not run (rule 1)."""
     # An instance is what is being judged: it gets no credential.
     with Site(address, until=until, ca_file=system.settings.get("ca_file")) as site:
         try:
-            return site.get(path)
+            return site.visit(path).whole()
         except CheckFailed:
+            if runs:
+                raise
             return None
 
 
@@ -292,10 +306,10 @@ def _registry(system: SystemAccess, rollout: Rollout, until: float) -> None:
         rollout.answers.append(answer)
         if answer.status == 200:
             rollout.manifest = _manifest(answer, artifact)
-        elif answer.status == 404:
+        elif _is_unknown(answer):
             rollout.indicators.add("wrong_sha")
         else:
-            raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+            raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
         if "tag" in rollout.wanted and _tagged(site, repository, rollout.wanted["tag"]) != artifact:
             rollout.indicators.add("wrong_sha")
 
@@ -309,7 +323,14 @@ def _manifest(answer: Answer, artifact: str) -> Mapping[str, Any]:
 
 def _tagged(site: Site, repository: str, tag: str) -> str | None:
     answer = site.get(f"/v2/{repository}/manifests/{fetching.segment(tag)}", Accept=MANIFESTS)
-    return f"sha256:{hashlib.sha256(answer.content).hexdigest()}" if answer.status == 200 else None
+    if answer.status != 200 and not _is_unknown(answer):
+        raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
+    return f"sha256:{hashlib.sha256(answer.whole().content).hexdigest()}" if answer.status == 200 else None
+
+
+def _is_unknown(answer: Answer) -> bool:
+    """Whether the registry itself says that it has no such thing; a gateway's 404 is no such answer."""
+    return answer.status == 404 and isinstance(answer.document().get("errors"), list)
 
 
 # What it means

@@ -44,6 +44,7 @@ from typing import Any
 
 from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 MAX_MESSAGES = 50
 MAX_BYTES = 10 * 1024 * 1024
@@ -101,6 +102,7 @@ class Email:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -247,12 +249,16 @@ def _connected(system: SystemAccess, timeout_s: float) -> imaplib.IMAP4:
     if tls == "none" and host not in _LOOPBACK:
         raise CheckFailed("Without encryption only the loopback address is read.", retryable=False)
     context = ssl.create_default_context(cafile=system.settings.get("ca_file"))
-    if tls == "implicit":
-        session: imaplib.IMAP4 = _Sealed(host, port, ssl_context=context, timeout=timeout_s)
-    else:
+    try:
+        if tls == "implicit":
+            return _Sealed(host, port, ssl_context=context, timeout=timeout_s)
         session = _Plain(host, port, timeout=timeout_s)
-    if tls == "starttls":
-        session.starttls(context)
+        if tls == "starttls":
+            session.starttls(context)
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error as problem:
+        raise CheckFailed(f"This is no mail server: {_sentence(problem)}", retryable=True) from None
     return session
 
 

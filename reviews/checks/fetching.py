@@ -5,15 +5,20 @@
 2. An answer is bounded in bytes, and all of it in time. The machine's proxy settings are not used.
 3. No answer, an overload and a refused password are outages: somebody can mend them, and then the system
    answers. A right that the credential lacks is none: looking this way never works.
+4. An answer in a form that the system does not speak comes from something else, a gateway say: it is no answer.
+   Only what the system says in its own words may show that something is not there.
+5. An answer whose end is only the end of the connection may be half of one (`whole`). One that is marked as a
+   cache's, or whose date lies well before the question, is not fresh, and settles nothing.
 """
 
 from __future__ import annotations
 
 import json
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -21,9 +26,15 @@ from urllib.parse import quote
 import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
+from reviews.checks.limits import Limit, socket_of, until
+
+__all__ = ["Answer", "Site", "origin", "segment", "site", "trusted_as", "until"]
 
 MAX_BYTES = 8 * 1024 * 1024
+MAX_AGE_S = 300
+"""How old an answer may call itself, clocks that differ included; a system's setting `max_age_s` may say otherwise."""
 AGENT = "counterfoil-readback"
+_CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,18 @@ class Answer:
         except (ValueError, RecursionError):
             raise CheckFailed(f"{self.url} did not answer in JSON.", retryable=True) from None
 
+    @property
+    def framed(self) -> bool:
+        """Whether the answer said itself where it ends."""
+        chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
+        return chunked or "content-length" in self.headers
+
+    def whole(self) -> Answer:
+        """This answer, if it cannot be half of one; for what shows no end of its own, as JSON and XML do."""
+        if not self.framed:
+            raise CheckFailed(f"{self.url} did not say where its answer ends.", retryable=True)
+        return self
+
     def document(self) -> dict[str, Any]:
         """The answer as a JSON object; another kind of answer comes from something else than the system."""
         found = self.json()
@@ -67,7 +90,7 @@ class Site:
         ca_file: str | None = None,
     ) -> None:
         self.address = _address(address)
-        self.until = until
+        self.limit = Limit(until)
         self.client = httpx.Client(
             headers={
                 "User-Agent": AGENT,
@@ -82,14 +105,20 @@ class Site:
         )
 
     def __enter__(self) -> Site:
+        self.limit.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.limit.__exit__(kind, fault, at)
         self.client.close()
 
     def get(self, path: str, *, params: Mapping[str, str] | None = None, **headers: str) -> Answer:
         """The answer at a path, with any status that is neither an outage nor a refusal."""
-        return self._asked("GET", path, params=params, headers=headers)
+        return self._judged(self._asked("GET", path, params=params, headers=headers))
+
+    def visit(self, path: str) -> Answer:
+        """The answer at a path, with any status at all: for what is itself being judged."""
+        return self._asked("GET", path)
 
     def ask(
         self,
@@ -101,22 +130,28 @@ class Site:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """The answer to a question that the protocol puts by another method than GET."""
-        return self._asked(method, path, json=document, content=content, headers=headers)
+        return self._judged(self._asked(method, path, json=document, content=content, headers=headers))
+
+    def _judged(self, answer: Answer) -> Answer:
+        _refuse_outages(answer)
+        return answer
 
     def _asked(self, method: str, path: str, **parts: Any) -> Answer:
         url = self._url(path)
-        left = self.until - time.monotonic()
-        if left <= 0:
-            raise CheckFailed("The time for this reading is over.", retryable=True)
         given = {name: value for name, value in parts.items() if value is not None}
+        left_s, told = self.limit.left_s, {"trace": self._met}
         try:
-            with self.client.stream(method, url, timeout=left, **given) as response:
+            with self.client.stream(method, url, timeout=left_s, extensions=told, **given) as response:
                 content = self._content(response)
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise CheckFailed(f"{url} did not answer: {type(problem).__name__}.", retryable=True) from None
-        answer = Answer(str(url), response.status_code, response.headers, content)
-        _refuse_outages(answer)
-        return answer
+        return Answer(str(url), response.status_code, response.headers, content)
+
+    def _met(self, event: str, about: Mapping[str, Any]) -> None:
+        """The HTTP library tells of each connection that it opens, and again when that is encrypted."""
+        talk = socket_of(about.get("return_value")) if event in _CONNECTED else None
+        if talk is not None:
+            self.limit.watch(talk)
 
     def _url(self, path: str) -> httpx.URL:
         if not path.startswith("/") or path.startswith("//") or "\\" in path:
@@ -137,14 +172,7 @@ class Site:
             content += block
             if len(content) > MAX_BYTES:
                 raise CheckFailed(f"The answer is longer than {MAX_BYTES} bytes.", retryable=False)
-            if time.monotonic() > self.until:
-                raise CheckFailed("The answer did not end in time.", retryable=True)
         return bytes(content)
-
-
-def until(timeout_s: float) -> float:
-    """The end of a reading, for every question that it takes."""
-    return time.monotonic() + timeout_s
 
 
 def site(system: SystemAccess, address: Any, *, until: float, headers: Mapping[str, str] | None = None) -> Site:
@@ -158,11 +186,16 @@ def _password(system: SystemAccess) -> tuple[str, str] | None:
     return None if name is None else (str(name), str(system.credential.get("password", "")))
 
 
-def trusted_as(system: SystemAccess, *answers: Answer) -> Consistency:
-    """How far answers may be believed: as the system's settings declare, and never what a cache gave."""
+def trusted_as(
+    system: SystemAccess, *answers: Answer, at: datetime, own: Consistency = Consistency.STRONG
+) -> Consistency:
+    """How far answers may be believed: as the system's settings declare, but never what is not fresh (rule 5)."""
     if any(_is_cached(answer.headers) for answer in answers):
         return Consistency.CACHE
-    return Consistency(system.settings.get("consistency", Consistency.STRONG))
+    oldest = at - timedelta(seconds=system.settings.get("max_age_s", MAX_AGE_S))
+    if any(_is_older(answer.headers, oldest) for answer in answers):
+        return Consistency.STALE_ENDPOINT
+    return Consistency(system.settings.get("consistency", own))
 
 
 def segment(value: Any) -> str:
@@ -190,6 +223,15 @@ def _address(given: Any) -> httpx.URL:
 def _is_cached(headers: httpx.Headers) -> bool:
     age = headers.get("age", "0").strip()
     return (age.isdecimal() and int(age) > 0) or headers.get("x-cache", "").lower().startswith("hit")
+
+
+def _is_older(headers: httpx.Headers, than: datetime) -> bool:
+    """Whether an answer says that it was given before that; one without a date, or with a broken one, does not."""
+    try:
+        given = parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError, IndexError):
+        return False
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)) < than
 
 
 def _refuse_outages(answer: Answer) -> None:

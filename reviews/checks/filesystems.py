@@ -32,6 +32,7 @@ from typing import Any
 
 from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINKS = 40
@@ -75,6 +76,7 @@ class Filesystems:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,

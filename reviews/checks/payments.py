@@ -36,6 +36,7 @@ from reviews.checks import fetching, lookups
 from reviews.checks.databases import Databases
 from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 PAGE = 100
 MAX_PAGES = 20
@@ -104,6 +105,7 @@ class Payments:
             faults += _ledger_faults(lookup["ledger"])
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -126,7 +128,7 @@ class Payments:
         answers = [answer for one in found.values() for answer in one.answers]
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *answers),
+            consistency=fetching.trusted_as(system, *answers, at=at),
             freshness=_freshness(found),
             observed_at=at,
             pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
@@ -247,18 +249,21 @@ def _looked(site: Site, part: Mapping[str, Any], bindings: Bindings, *, at: date
 def _one(site: Site, place: str, number: str, found: Found) -> Thing | None:
     answer = site.get(f"/v1/{place}/{fetching.segment(number)}")
     found.answers.append(answer)
-    if answer.status == 404:
-        return None
     return _object(answer)
 
 
-def _object(answer: Answer) -> dict[str, Any]:
-    said = answer.json()
-    if answer.status != 200 or not isinstance(said, dict):
-        detail = said.get("error", {}) if isinstance(said, dict) else {}
-        message = detail.get("message", "") if isinstance(detail, dict) else str(detail)
-        raise CheckFailed(f"The processor answered {answer.status}: {str(message)[:200]}", retryable=False)
-    return said
+def _object(answer: Answer) -> dict[str, Any] | None:
+    """What the processor answers; None where it says itself that there is no such thing."""
+    said = answer.document()
+    if answer.status == 200 and "object" in said:
+        return said
+    detail = said.get("error")
+    if answer.status == 404 and isinstance(detail, dict):
+        return None
+    message = detail.get("message", "") if isinstance(detail, dict) else ""
+    sentence = f"The processor answered {answer.status}: {str(message)[:200]}"
+    # What is no object and no error of the processor comes from something else.
+    raise CheckFailed(sentence, retryable=not isinstance(detail, dict))
 
 
 def _listed(site: Site, part: Mapping[str, Any], since: int, found: Found) -> list[Thing]:
@@ -270,11 +275,13 @@ def _listed(site: Site, part: Mapping[str, Any], since: int, found: Found) -> li
     for _ in range(MAX_PAGES):
         answer = site.get(f"/v1/{_KINDS[part['kind']]}", params=params)
         found.answers.append(answer)
-        if answer.status == 404:
+        said = _object(answer)
+        if said is None:
             # What the payment should belong to is not there, so neither is the payment.
             return things
-        said = _object(answer)
-        page = [one for one in said.get("data", ()) if isinstance(one, dict)]
+        if not isinstance(said.get("data"), list) or not isinstance(said.get("has_more"), bool):
+            raise CheckFailed("The processor did not answer with a list.", retryable=True)
+        page = [one for one in said["data"] if isinstance(one, dict)]
         things += [one for one in page if all(str(_at(one, name)) == value for name, value in part["match"].items())]
         if not said.get("has_more") or not page:
             return things

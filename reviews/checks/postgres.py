@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,6 +17,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
 from reviews.checks.interface import CheckFailed, SystemAccess
+from reviews.checks.limits import Limit, until
 
 _ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
 
@@ -36,8 +40,19 @@ def name_faults(where: str, names: Any) -> Iterator[str]:
             yield f"{where}: {name!r} is not a column's name."
 
 
-def connected(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
-    """A connection whose transactions see one snapshot and cannot write."""
+@contextmanager
+def connected(system: SystemAccess, timeout_s: float) -> Iterator[psycopg.Connection[Row]]:
+    """A connection whose transactions see one snapshot and cannot write; it ends in time, answered or not."""
+    with (
+        Limit(until(timeout_s)) as limit,
+        _connection(system, timeout_s) as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as talk,
+    ):
+        limit.watch(talk)
+        yield connection
+
+
+def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Row]:
     given = {**system.settings, **system.credential}
     address = {name: value for name, value in given.items() if name in _ADDRESS}
     milliseconds = max(1, int(timeout_s * 1000))

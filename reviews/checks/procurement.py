@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,8 +30,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from reviews.checks import fetching, lookups
-from reviews.checks.fetching import Site
+from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 MAX_ORDERS = 20
 MAX_LINES = 500
@@ -105,6 +107,7 @@ class Procurement:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -122,7 +125,7 @@ class Procurement:
             looked = {name: _looked(register, part, bindings) for name, part in parts.items()}
         return Reading(
             source=system.name,
-            consistency=Consistency(system.settings.get("consistency", Consistency.PRIMARY)),
+            consistency=fetching.trusted_as(system, *register.answers, at=at, own=Consistency.PRIMARY),
             freshness=f"orders as of {_latest(looked.values())}",
             observed_at=at,
             pointer="; ".join(f"purchase.purchase where {_described(part)}" for part in parts.values()),
@@ -174,6 +177,7 @@ class Register:
         if not isinstance(database, str) or not isinstance(system.settings.get("company"), str):
             raise CheckFailed("The system has no database and company.", retryable=False)
         self.site = site
+        self.answers: list[Answer] = []
         self.company = system.settings["company"]
         self.path = f"/{fetching.segment(database)}/rpc/"
 
@@ -222,12 +226,14 @@ class Register:
         return rows
 
     def _call(self, method: str, *params: Any) -> Any:
-        question = {"id": 1, "method": method, "params": list(params)}
-        answer = self.site.ask("POST", self.path, document=question)
+        # What was said to another question, a moment ago say, has another number.
+        number = secrets.randbits(31)
+        answer = self.site.ask("POST", self.path, document={"id": number, "method": method, "params": list(params)})
+        self.answers.append(answer)
         if answer.status != 200:
-            raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=False)
+            raise CheckFailed(f"{answer.url} answered {answer.status}.", retryable=True)
         said = _decoded(answer.text)
-        if not isinstance(said, dict) or ("result" in said) == ("error" in said):
+        if not isinstance(said, dict) or ("result" in said) == ("error" in said) or said.get("id") != number:
             raise CheckFailed(f"{answer.url} did not answer as Tryton does.", retryable=True)
         if "error" in said:
             raise _refused(method, said["error"])

@@ -16,24 +16,27 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
-    ConnectionError,
     NoPermissionError,
     RedisError,
     ResponseError,
-    TimeoutError,
 )
+from redis.retry import Retry
 
 from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import Limit, answering, until
 from reviews.rules.reading import NOT_FRESH
 
 PAGE = 500
@@ -48,7 +51,7 @@ _EFFECT = frozenset(
     {"stream", "match", "group", "dead_letter", "downstream", "fields", "tenant_field", "target_field"}
     | {"sequence_field", "max_deliveries"}
 )
-_PASSING = (ConnectionError, TimeoutError, BusyLoadingError, AuthenticationError)
+_PASSING = (BusyLoadingError, AuthenticationError)
 _PASSING_CODES = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MOVED")
 
 Message = dict[str, str]
@@ -85,6 +88,7 @@ class Queues:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -99,7 +103,7 @@ class Queues:
         filled = {name: _filled(part, bindings) for name, part in parts.items()}
         _check_streams(system, filled)
         try:
-            with _connected(system, timeout_s) as client:
+            with _session(system, timeout_s) as client:
                 role, offset = _role(client)
                 since = _since(bindings, at=at)
                 trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
@@ -170,6 +174,37 @@ def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]
             raise CheckFailed(f"{stream} is not among the streams that may be read.", retryable=False)
 
 
+@contextmanager
+def _session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
+    """A client whose whole conversation ends in time, and that has shown that the other side hears it."""
+    with Limit(until(timeout_s)) as limit, _connected(system, timeout_s) as client:
+        pool = client.connection_pool
+        pool.connection_class = _watched(pool.connection_class, limit)
+        _challenge(client)
+        yield client
+
+
+def _watched(kind: type[Any], limit: Limit) -> type[Any]:
+    """Connections of that kind that end with the limit, and are not opened again after it."""
+
+    class Watched(kind):  # type: ignore[misc]
+        def _connect(self) -> Any:
+            limit.left_s  # noqa: B018 it fails when nothing is left
+            talk = super()._connect()
+            limit.watch(talk)
+            return talk
+
+    return Watched
+
+
+def _challenge(client: redis.Redis) -> None:
+    """Whoever plays back what the broker said earlier cannot repeat a word that was not said then."""
+    word = secrets.token_hex(8)
+    with suppress(NoPermissionError):
+        if client.echo(word) != word:
+            raise CheckFailed("The broker does not answer what it is asked.", retryable=True)
+
+
 def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
     address = system.credential.get("url") or system.settings.get("url")
     if not isinstance(address, str):
@@ -179,6 +214,8 @@ def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
             address,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
+            # The library would try again by itself, each time as long.
+            retry=Retry(NoBackoff(), 0),
             decode_responses=True,
             # Bytes that are no text must not end the reading, nor look like other text.
             encoding_errors="backslashreplace",
@@ -355,7 +392,8 @@ def _described(part: Mapping[str, Any]) -> str:
 
 
 def _failed(problem: RedisError) -> CheckFailed:
-    """Outages pass; a right that is missing, or a key of another kind, does not."""
-    passing = isinstance(problem, _PASSING) or str(problem).startswith(_PASSING_CODES)
+    """A missing right and a key of another kind stay; outages pass, as does what is no broker's answer."""
+    refused = isinstance(problem, ResponseError) and not isinstance(problem, _PASSING)
+    passing = not refused or str(problem).startswith(_PASSING_CODES)
     sentence = str(problem).split("\n")[0][:300] or type(problem).__name__
     return CheckFailed(sentence, retryable=passing and not isinstance(problem, NoPermissionError))

@@ -30,6 +30,7 @@ from typing import Any
 from reviews.checks import fetching, lookups
 from reviews.checks.fetching import Answer, Site
 from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 
 PAGE = 50
 MAX_PAGES = 20
@@ -73,6 +74,7 @@ class Tickets:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,
@@ -98,7 +100,9 @@ class Tickets:
         }
         return Reading(
             source=system.name,
-            consistency=fetching.trusted_as(system, *(answer for one in found.values() for answer in one.answers)),
+            consistency=fetching.trusted_as(
+                system, *(answer for one in found.values() for answer in one.answers), at=at
+            ),
             freshness="; ".join(_mark(one) for one in found.values())[:200],
             observed_at=at,
             pointer="; ".join(_described(part) for part in lookups.effects(verification).values()),
@@ -186,7 +190,9 @@ def _listed(site: Site, part: Mapping[str, Any], found: Found) -> list[str]:
         said = _data(site, f"/rest/data/{part['kind']}", params, found)
         if said is None:
             raise CheckFailed(f"The tracker has no kind `{part['kind']}`.", retryable=False)
-        listed = [str(one.get("id")) for one in said.get("collection", ())]
+        if not isinstance(said.get("collection"), list):
+            raise CheckFailed("The tracker did not answer with a list.", retryable=True)
+        listed = [str(one.get("id")) for one in said["collection"]]
         numbers += [one for one in listed if one == part.get("id", one)]
         if len(listed) < PAGE:
             return numbers
@@ -199,7 +205,9 @@ def _record(site: Site, part: Mapping[str, Any], number: str, found: Found) -> d
     said = _data(site, path, {"@protected": "true", "@verbose": "2"}, found)
     if said is None:
         return None
-    given = said.get("attributes", {})
+    given = said.get("attributes")
+    if not isinstance(given, dict):
+        raise CheckFailed("The tracker did not answer with a record.", retryable=True)
     properties = {name: _shown(value) for name, value in given.items()}
     # A comment has no name of its own, and is asked for by its number.
     numbers = [str(one.get("id")) for one in given.get("messages") or () if isinstance(one, Mapping)]
@@ -221,12 +229,13 @@ def _data(site: Site, path: str, params: Mapping[str, str], found: Found) -> dic
     found.answers.append(answer)
     if answer.status == 423:
         raise CheckFailed("The record is locked.", retryable=True, indicators=("record_lock",))
-    if answer.status == 404:
+    said = answer.document()
+    if answer.status == 404 and "error" in said:
         return None
-    said = answer.json()
-    data = said.get("data") if isinstance(said, dict) else None
+    data = said.get("data")
     if answer.status != 200 or not isinstance(data, dict):
-        raise CheckFailed(f"The tracker answered {answer.status} to {path}.", retryable=False)
+        # The tracker refuses in its own words; whatever else comes is not from the tracker.
+        raise CheckFailed(f"The tracker answered {answer.status} to {path}.", retryable="error" not in said)
     return data
 
 

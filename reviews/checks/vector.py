@@ -33,6 +33,7 @@ from psycopg import sql
 
 from reviews.checks import lookups, postgres
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
+from reviews.checks.limits import answering
 from reviews.checks.postgres import Row, name_faults, table_faults
 from reviews.rules.reading import NOT_FRESH
 
@@ -85,6 +86,7 @@ class Vector:
             faults += _part_faults(f"lookup/effects/{name}", part)
         return faults
 
+    @answering
     def read(
         self,
         *,

@@ -161,11 +161,19 @@ def test_a_mail_server_that_drips_is_left_in_time():
 
 @pytest.mark.req("R-VD-09")
 @pytest.mark.parametrize(
-    ("headers", "trusted"), [({"age": "0"}, "STRONG"), ({"age": "7"}, "CACHE"), ({"x-cache": "HIT"}, "CACHE")]
+    ("headers", "trusted"),
+    [
+        ({"age": "0"}, "STRONG"),
+        ({"age": "7"}, "CACHE"),
+        ({"x-cache": "HIT"}, "CACHE"),
+        ({"date": "Mon, 02 Mar 2026 08:56:00 GMT"}, "STRONG"),
+        ({"date": "Mon, 02 Mar 2026 08:54:00 GMT"}, "STALE_ENDPOINT"),
+        ({"date": "soon"}, "STRONG"),
+    ],
 )
 def test_an_answer_from_a_cache_is_not_the_system_s(headers, trusted):
     answer = Answer("http://x", 200, fetching.httpx.Headers(headers), b"")
-    assert fetching.trusted_as(SystemAccess("x", "calendar"), answer) is Consistency(trusted)
+    assert fetching.trusted_as(SystemAccess("x", "calendar"), answer, at=AT) is Consistency(trusted)
 
 
 @pytest.mark.parametrize(

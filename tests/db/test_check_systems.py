@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -10,8 +11,9 @@ import pytest
 from reviews.checks import access, acl, fetching, pages
 from reviews.checks.catalogue import check_for
 from reviews.checks.fetching import Answer
-from reviews.checks.interface import CheckFailed, Consistency
+from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 GOOD: dict[str, dict[str, Any]] = {
     "deployments": {
         "program": "'shop'",
@@ -151,7 +153,8 @@ def test_only_the_active_node_is_the_primary(said, standing, monkeypatch):
     answer = Answer("http://x/", 200, httpx.Headers(), httpx.Response(200, json=said).content)
     monkeypatch.setattr(fetching.Site, "get", lambda *_args, **_parts: answer)
     with fetching.Site("http://127.0.0.1:1", until=0) as site:
-        assert access._standing(site)[0] is standing
+        system = SystemAccess("vault", "security_infrastructure")
+        assert access._standing(site, system, at=AT)[0] is standing
 
 
 @pytest.mark.parametrize("address", [None, 3, "", "ftp://x", "http://", "http://u:p@x", "http://x?y", "//x"])

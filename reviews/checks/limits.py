@@ -1,0 +1,91 @@
+"""Limits: a reading ends in time whatever the other side does, and ends in a reading or in `CheckFailed`.
+
+1. A socket's own timeout starts again with each byte, and a database driver has none at all while it waits for an
+   answer. Whoever holds a conversation therefore shows its sockets to a `Limit`, which shuts them down when the time
+   for the whole reading is over; the library then reports a broken connection.
+2. An answer that no check expected (half of one, another server's, bytes that mean nothing) must not end a reading in
+   whatever exception it happens to raise: `answering` makes "no answer" of it, which is waited for, and never absence.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, ParamSpec
+
+from reviews.checks.interface import CheckFailed
+from reviews.rules.reading import Reading
+
+P = ParamSpec("P")
+log = logging.getLogger(__name__)
+
+
+def until(timeout_s: float) -> float:
+    """The end of a reading, for every question that it takes."""
+    return time.monotonic() + timeout_s
+
+
+class Limit:
+    """The end of one conversation; `watch` what it talks over."""
+
+    def __init__(self, ends: float) -> None:
+        self.ends = ends
+        self.sockets: list[socket.socket] = []
+        self.timer = threading.Timer(max(0.0, ends - time.monotonic()), self._cut)
+        self.timer.daemon = True
+
+    def __enter__(self) -> Limit:
+        self.timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.timer.cancel()
+
+    @property
+    def left_s(self) -> float:
+        """How long the conversation may still last; `CheckFailed` when it may not."""
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            raise CheckFailed("The time for this reading is over.", retryable=True)
+        return left
+
+    def watch(self, talk: socket.socket) -> None:
+        """Shut this down as well when the time is over."""
+        self.sockets.append(talk)
+        if time.monotonic() >= self.ends:
+            self._cut()
+
+    def _cut(self) -> None:
+        for talk in list(self.sockets):
+            # One that is closed already needs nothing.
+            with suppress(OSError, ValueError):
+                talk.shutdown(socket.SHUT_RDWR)
+
+
+def answering(read: Callable[P, Reading]) -> Callable[P, Reading]:
+    """A check's `read` that ends in a reading or in `CheckFailed` (rule 2)."""
+
+    @functools.wraps(read)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> Reading:
+        try:
+            return read(*args, **kwargs)
+        except CheckFailed:
+            raise
+        except Exception as problem:
+            log.warning("a check met an answer that it does not know", exc_info=True)
+            said = type(problem).__name__
+            raise CheckFailed(f"The answer could not be understood ({said}).", retryable=True) from problem
+
+    return asked
+
+
+def socket_of(stream: Any) -> socket.socket | None:
+    """The socket under a stream of the HTTP library, once it is connected."""
+    found = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+    return found if isinstance(found, socket.socket) else None
