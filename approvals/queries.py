@@ -108,6 +108,13 @@ def approvals(
     return list(found[:limit])
 
 
+def spent_approvals(tenant_id: UUID) -> list[UUID]:
+    """The actions that may be tried again and whose approval the attempt before has spent."""
+    asked = record.to_be_tried_again(tenant_id)
+    spent = Approval.objects.filter(tenant_id=tenant_id, state="CONSUMED", id__in=list(asked))
+    return [asked[approval_id] for approval_id in spent.values_list("id", flat=True)]
+
+
 def approved_actions(tenant_id: UUID) -> list[UUID]:
     """The actions whose approval is granted and not yet consumed."""
     return list(Approval.objects.filter(tenant_id=tenant_id, state="APPROVED").values_list("action_id", flat=True))

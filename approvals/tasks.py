@@ -32,7 +32,21 @@ def lapse() -> int:
                     votes.expire(tenant_id=tenant_id, approval_id=subject_id, at=at)
         except (DatabaseError, Refused):
             log.exception("what was due for %s did not end", subject_id)
+    _renew(at=at)
     return len(due)
+
+
+def _renew(*, at: datetime) -> None:
+    """Ask people again about what may be tried once more."""
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            spent = queries.spent_approvals(tenant.id)
+        for action_id in spent:
+            try:
+                with tenancy(tenant.id):
+                    votes.renew(tenant_id=tenant.id, action_id=action_id, at=at)
+            except (DatabaseError, Refused):
+                log.exception("nobody could be asked again about %s", action_id)
 
 
 @shared_task

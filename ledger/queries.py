@@ -125,6 +125,13 @@ def actions_to_start(
     return list((found.filter(id__gt=after) if after else found).order_by("id")[:limit])
 
 
+def to_be_tried_again(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
+    """Actions that were attempted and may be started once more, by the approval that they name."""
+    found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", attempt_count__gt=0)
+    gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
+    return {action.approval_id: action.id for action in gated if action.approval_id is not None}
+
+
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
     """(kind, at, detail) of the readings that were wanted and taken before an action runs, oldest first."""
     events = Event.objects.filter(

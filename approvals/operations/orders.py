@@ -76,21 +76,28 @@ def _orders(tenant_id: UUID, actions: list[Any], *, at: datetime) -> Iterator[Wa
 
 def _waits_for(tenant_id: UUID, action: Any, taken: set[UUID], *, at: datetime) -> tuple[str, ...]:
     waits = []
-    if action.approval_id is not None:
-        approval = queries.approval(tenant_id, action.approval_id)
-        if approval is None or approval.state != "APPROVED":
-            waits.append("approval")
+    if not _is_approved(tenant_id, action):
+        waits.append("approval")
     if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
         waits.append("freeze")
     if not action.relation and record.is_unwinding(tenant_id, action.run_id):
         waits.append("unwinding")
     if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
         waits.append("open_repeat")
+    if action.blocks_until is not None and action.blocks_until > at:
+        waits.append("back_off")
     if action.id in taken:
         waits.append("claim")
     if not waits and _wants_reading(tenant_id, action, at=at):
         waits.append("reading")
     return tuple(waits)
+
+
+def _is_approved(tenant_id: UUID, action: Any) -> bool:
+    if action.approval_id is None:
+        return True
+    approval = queries.approval(tenant_id, action.approval_id)
+    return approval is not None and approval.state == "APPROVED"
 
 
 def _wants_reading(tenant_id: UUID, action: Any, *, at: datetime) -> bool:

@@ -372,13 +372,29 @@ def void(*, approval: Approval, reason: str, at: datetime) -> None:
     Due.objects.filter(subject_id=approval.id, what="approval").delete()
 
 
-def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
-    """The policy changed: set the old approval aside and, where the new policy asks, request another (RT-20)."""
+def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+    """Ask again about an action that may be tried once more: its approval was spent by the attempt before (D8).
+
+    If we crash before the commit, the approval is still the spent one, and the next tick asks.
+    """
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = record.action(tenant_id, action_id)
+    approval = queries.approval(tenant_id, action.approval_id) if action and action.approval_id else None
+    if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
+        return False
+    request_again(head=head, action=action, at=at, row="RT-33", said="REFRESH_AND_RETRY")
+    return True
+
+
+def request_again(
+    *, head: ledger.Head, action: Any, at: datetime, row: str = "RT-20", said: str = "REVALIDATE_APPROVAL"
+) -> None:
+    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20)."""
     policies = record.active_policies(action.tenant_id)
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     before = queries.approval(action.tenant_id, action.approval_id) if action.approval_id else None
-    if before is not None:
+    if before is not None and before.state != "CONSUMED":
         void(approval=before, reason="The policy changed.", at=at)
     fresh = None
     if before is not None or policy.requirement(contract, rules).required:
@@ -400,12 +416,12 @@ def request_again(*, head: ledger.Head, action: Any, at: datetime) -> None:
             kind="approval_revalidated",
             changes={
                 "policy_context": versions,
-                "reconciliation": {"recovery_decision": "RT-20 REVALIDATE_APPROVAL"},
+                "reconciliation": {"recovery_decision": f"{row} {said}"},
                 **({"approval": approval_block(fresh)} if fresh else {}),
             },
-            detail={"recovery_row": "RT-20"},
+            detail={"recovery_row": row},
             digests={kind: each.digest for kind, each in policies.items()},
-            view={"recovery_row": "RT-20", **({"approval_id": str(fresh.id)} if fresh else {})},
+            view={"recovery_row": row, **({"approval_id": str(fresh.id)} if fresh else {})},
         ),
         actor=ledger.SYSTEM,
         at=at,

@@ -13,13 +13,14 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from ledger.rules import remedies, schemas, targets
+from ledger.rules import expressions, remedies, schemas, targets
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
     UPPER_CLASSES,
     Reversibility,
     SideEffectClass,
 )
+from ledger.rules.expressions import BadExpression
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -185,6 +186,15 @@ def in_verification(
     for problem in check_verification(verification) if check_verification else ():
         yield _fault("/verification", "BAD_VERIFICATION", problem)
     yield from _check_faults(verification)
+    yield from _token_faults("/verification", verification)
+
+
+def _token_faults(path: str, part: dict[str, Any]) -> Iterator[Fault]:
+    for kind, text in part.get("fresh_after", {}).items():
+        try:
+            expressions.check_value(text, ("si", "sr", "so", "scope", "pre"))
+        except BadExpression as problem:
+            yield _fault(f"{path}/fresh_after/{kind}", "BAD_TOKEN", problem.detail)
 
 
 def _check_faults(verification: dict[str, Any]) -> Iterator[Fault]:
@@ -209,6 +219,7 @@ def in_sources(
     for place, source in further(verification):
         path = f"/verification/sources/{place}"
         yield from _place_faults(path, source, names, systems, wanted)
+        yield from _token_faults(path, source)
         names.add(source["name"])
         systems.add(source["system"])
         for number, text in enumerate(source["predicates"]):

@@ -38,6 +38,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "table": "built-in",
         "automatic": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"],
         "hold": [],
+        "max_attempts": 1,
+        "max_read_attempts": 3,
     },
 }
 
@@ -65,6 +67,8 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
             "uniqueItems": True,
             "items": {"enum": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"]},
         },
+        "max_attempts": {"type": "integer", "minimum": 1, "maximum": 10},
+        "max_read_attempts": {"type": "integer", "minimum": 1, "maximum": 10},
         "hold": {"type": "array", "uniqueItems": True, "maxItems": 500, "items": {"type": "string", "maxLength": 16}},
     },
 }

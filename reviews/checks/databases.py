@@ -229,6 +229,7 @@ def _effect(name: str, part: Mapping[str, Any], rows: list[Row], bindings: Bindi
         count=len(wanted),
         fields=fields,
         scope=_scope(part, wanted),
+        instances=tuple({one: lookups.carried(row[one]) for one in _columns(part)} for row in wanted),
     )
 
 

@@ -369,6 +369,10 @@ def _effect(name: str, part: Mapping[str, Any], trail: Trail) -> Effect:
         fields={**fields, "message_id": number, "acknowledged": not trail.unacknowledged},
         pending=trail.unacknowledged and not failed,
         scope=_scope(part, list(trail.messages.values())),
+        instances=tuple(
+            {one: each[one] for one in part.get("fields", ()) if one in each} | {"message_id": key}
+            for key, each in trail.messages.items()
+        ),
     )
 
 

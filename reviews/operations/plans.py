@@ -109,7 +109,11 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
     payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
     opened = record.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
+    attempts = {action.id: action.attempt_count for action in actions}
     for each in seen:
+        # Only the newest attempt's answers tell: what one before claimed was read back and settled then.
+        if each.attempt < attempts[each.action_id]:
+            continue
         answers.setdefault(each.action_id, []).append(orjson.loads(opened.get(each.pointer, b"{}")))
     return [
         Known(

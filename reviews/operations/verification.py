@@ -16,6 +16,7 @@ import orjson
 
 from ledger import operations as ledger
 from ledger import queries as record
+from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.tenancy import tenancy
 from reviews import queries
@@ -23,7 +24,7 @@ from reviews.models import Run
 from reviews.operations import cases, recovery, schedules
 from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
-from reviews.rules import findings
+from reviews.rules import findings, retries
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Inputs, Pacing
 from reviews.rules.observe import Status
@@ -112,6 +113,8 @@ def inputs_of(
     unmoved = plan.known.action.seq == head.seq
     known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
     own = set(plan.contract.predicates)
+    ways = recovery.circumstances(action, facts, State(head.state))
+    request_hash = known.idempotency.request_hash if known.idempotency else None
     return Inputs(
         state=State(head.state),
         facts=facts,
@@ -138,7 +141,8 @@ def inputs_of(
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
-        **recovery.circumstances(action, facts, State(head.state)),
+        retry_safe=retries.may_be_sent_again(facts, head.entry, ways["policy"], request_hash=request_hash),
+        **ways,
     )
 
 
@@ -234,6 +238,8 @@ def _happening(step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sea
     view: dict[str, Any] = {"settled": outcome.settled}
     if decision.row is not None:
         view["recovery_row"] = decision.row
+    if step.state is State.VALIDATED and outcome.retry_at is not None:
+        view["blocks_until"] = instant(outcome.retry_at)
     return ledger.Happening(
         kind=step.kind,
         to=str(step.state) if step.moves else None,

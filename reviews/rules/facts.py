@@ -40,6 +40,8 @@ class Facts:
     recovery: Recovery = NO_RECOVERY
     polling: Polling = DEFAULT_POLLING
     depth: Depth | None = None
+    fresh_after: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keyed: bool = False
     repeat_limit: int = BUILT_IN_NUMBERS.repeat_limit
 
     @classmethod
@@ -62,6 +64,8 @@ class Facts:
             recovery=contract.recovery,
             polling=polling_of(contract, numbers),
             depth=contract.depth,
+            fresh_after=_fresh_after(contract),
+            keyed=_is_keyed(contract),
             repeat_limit=numbers.repeat_limit,
         )
 
@@ -84,6 +88,22 @@ class Facts:
         """What the contract asks of one source; the primary one has no name."""
         named = {each.name: each.predicates for each in self.further}
         return named.get(source, ()) if source else self.predicates
+
+
+def _fresh_after(contract: Contract) -> dict[str, Mapping[str, str]]:
+    """The freshness tokens that each source is held to, by the source's name; the primary one has none."""
+    if contract.verification is None:
+        return {}
+    parts = {"": contract.verification.document, **{one.name: one.document for one in contract.verification.further}}
+    return {name: part["fresh_after"] for name, part in parts.items() if part.get("fresh_after")}
+
+
+def _is_keyed(contract: Contract) -> bool:
+    """Whether the primary lookup finds each effect by the idempotency key."""
+    effects = contract.verification.lookup.get("effects") if contract.verification else None
+    if not isinstance(effects, Mapping) or not effects:
+        return False
+    return all("scope.idempotency_key" in str(part) for part in effects.values())
 
 
 def polling_of(contract: Contract, numbers: Numbers) -> Polling:

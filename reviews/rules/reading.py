@@ -36,7 +36,8 @@ class Effect:
 
     `present` None means that it could not be told. `pending` means committed at the authority while
     systems fed by it lag. `scope` holds, per declared kind ("tenant", "target"), every distinct value
-    found on what the action wrote, so that one stray row among many is seen.
+    found on what the action wrote, so that one stray row among many is seen. `instances` are the fields of each of
+    `count`, where the check can show them all.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Effect:
     fields: Mapping[str, Any] = field(default_factory=dict)
     pending: bool = False
     scope: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    instances: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,13 @@ def _shown_effect(effect: Effect) -> dict[str, Any]:
 def restored(document: Mapping[str, Any]) -> Reading:
     """The reading that was written as JSON: the inverse of `dataclasses.asdict`."""
     effects = tuple(
-        Effect(**{**each, "scope": {name: tuple(found) for name, found in each["scope"].items()}})
+        Effect(
+            **{
+                **each,
+                "scope": {name: tuple(found) for name, found in each["scope"].items()},
+                "instances": tuple(each.get("instances", ())),
+            }
+        )
         for each in document["effects"]
     )
     return Reading(

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reviews.rules import depth, findings, observe, sources, witnesses
+from reviews.rules import depth, findings, freshness, observe, replays, sources, witnesses
 from reviews.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
@@ -54,6 +54,7 @@ from reviews.rules.verdict import (
 
 def reconcile(inputs: Inputs) -> Verdict:
     """The verdict over what is known now."""
+    inputs = replace(inputs, readings=freshness.judged(inputs))
     unread = _unread(inputs)
     if unread is not None:
         return unread
@@ -62,7 +63,9 @@ def reconcile(inputs: Inputs) -> Verdict:
     if weak is not None:
         return _weak(inputs, weak)
     found, results = findings.effects(inputs, deciding), findings.predicates_over(inputs, deciding)
-    verdict = _judged(replace(inputs, readings=deciding), found, results)
+    excused = replays.excused(inputs, deciding, found)
+    found = replays.counted_once(found, excused)
+    verdict = _replayed(_judged(replace(inputs, readings=deciding), found, results, excused), excused)
     if testifying:
         verdict = witnesses.heard(inputs, verdict, found, testifying)
         results += findings.predicates_over(inputs, testifying)
@@ -120,9 +123,29 @@ def _weak(inputs: Inputs, reading: Reading) -> Verdict:
 # Layers 3 to 7: what strong readings say
 
 
-def _judged(inputs: Inputs, found: tuple[EffectFinding, ...], results: tuple[PredicateResult, ...]) -> Verdict:
+def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
+    """A success whose effect is there more than once, as one that was replayed (RT-13)."""
+    if not excused or verdict.result is not Result.SUCCESS:
+        return verdict
+    duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
+    reason = f"Every predicate holds; {', '.join(sorted(excused))} was replayed under the same key."
+    return replace(
+        verdict,
+        reason=reason,
+        discrepancy=duplicate,
+        triggers=triggers(duplicate, claimed=False),
+        equivalent=True,
+    )
+
+
+def _judged(
+    inputs: Inputs,
+    found: tuple[EffectFinding, ...],
+    results: tuple[PredicateResult, ...],
+    excused: frozenset[str],
+) -> Verdict:
     pointed = pointed_to({key for reading in inputs.readings for key in reading.indicators})
-    if not inputs.facts.mutating:
+    if not inputs.facts.mutating or excused:
         pointed = pointed - {Discrepancy.DUPLICATE_SIDE_EFFECT}
     grave = pointed | findings.grave(found, results)
     if grave & GRAVE:

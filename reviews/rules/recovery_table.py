@@ -80,13 +80,16 @@ class Situation:
 class Policy:
     """One version of the recovery policy: the table's rows in their order, and what runs without a person.
 
-    `digest` names the rows that decided, whatever a later release builds in.
+    `digest` names the rows that decided, whatever a later release builds in. A mutation has `max_attempts` in all: with
+    the one that is built in, none is tried again without a person.
     """
 
     rows: tuple[Row, ...]
     digest: str
     automatic: frozenset[State] = frozenset(RELATIONS)
     hold: frozenset[str] = frozenset()
+    max_attempts: int = 1
+    max_read_attempts: int = 3
     _matched: dict[Situation, Row] = field(default_factory=dict, repr=False)
 
     def match(self, situation: Situation) -> Row:
@@ -136,9 +139,10 @@ def parse(document: bytes) -> Policy:
     table = plain.get("table", "built-in")
     named = frozenset(map(State, plain.get("automatic", sorted(RELATIONS))))
     hold = frozenset(plain.get("hold", ()))
+    attempts = {name: plain[name] for name in ("max_attempts", "max_read_attempts") if name in plain}
     if table == "built-in":
-        return Policy(ROWS, BUILT_IN.digest, named, hold)
-    return Policy(tuple(map(_row, table)), digest(canonical(table)), named, hold)
+        return Policy(ROWS, BUILT_IN.digest, named, hold, **attempts)
+    return Policy(tuple(map(_row, table)), digest(canonical(table)), named, hold, **attempts)
 
 
 def faults(document: Mapping[str, Any]) -> list[dict[str, str]]:

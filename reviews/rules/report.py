@@ -61,6 +61,7 @@ _CONTRADICTED = (
     "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
 )
 _UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
+_AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
 _ATTESTED = {
     Code.COMPLETED: "Done, as a person has attested; no reading confirms it.",
     Code.FAILED: "Failed: a person has attested that nothing happened; no reading confirms it.",
@@ -127,6 +128,8 @@ def is_reversed(entry: Mapping[str, Any]) -> bool:
 def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
     if attested and code in _ATTESTED:
         return _ATTESTED[code]
+    if code is Code.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
+        return _AGAIN
     verification = entry["verification"]["status"]
     if code is Code.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
         return _UNVERIFIABLE

@@ -99,6 +99,10 @@ def entering(state: State, before: Entry, *, at: datetime) -> Changes:
         changes["execution"] = {"status": "UNKNOWN"}
     if state is _S.FORWARD_RECOVERY and before["verification"]["status"] == "VERIFIED":
         changes["verification"] = {"status": "PENDING"}  # of what remains to be done
+    if state is _S.VALIDATED:
+        # The next attempt begins its own story; the one before stays in the events.
+        changes["execution"]["observation_pointer"] = None
+        changes["timestamps"] = dict.fromkeys(("executed_at", "verified_at", "reconciled_at"))
     times = {"verified_at"} if state in _VERIFIED else set()
     times |= {"reconciled_at"} if state in _RECONCILED else set()
     if times:

@@ -84,6 +84,7 @@ class Verdict:
 
     `decisive` says that the finding settles the action; a verdict that is not leaves it open. `timed_out`
     says that it can stay open no longer. `doubt`: a source answered and does not bear out what is claimed.
+    `equivalent`: what is there more than once is one effect that was replayed.
     """
 
     result: Result
@@ -99,6 +100,7 @@ class Verdict:
     awaits_horizon: bool = False
     timed_out: bool = False
     doubt: bool = False
+    equivalent: bool = False
 
     @property
     def effect_seen(self) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 
 from ledger.rules.effects import Boundary
 from ledger.rules.lifecycle import NEEDS, Ground, State
-from reviews.rules import attention, predicates, recovery, schedule
+from reviews.rules import attention, predicates, recovery, retries, schedule
 from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
 from reviews.rules.facts import Inputs
 from reviews.rules.findings import bindings
@@ -60,6 +60,7 @@ class Outcome:
     steps: tuple[Step, ...]
     state: State
     next_read_at: datetime | None
+    retry_at: datetime | None
     settled: bool
     case: bool
     attention: tuple[str, ...]
@@ -84,7 +85,7 @@ def run(inputs: Inputs) -> Outcome:
         return _outcome(inputs, verdict, opening, list(_walked(inputs, verdict, opening)))
     steps = list(_first(inputs, opening))
     started = _after(inputs, steps)
-    verdict = _unwound(started, reconcile(started))
+    verdict = retries.asked(started, _unwound(started, reconcile(started)))
     decision = _decision(started, verdict)
     if decision.path:
         steps += _walked(started, verdict, decision)
@@ -141,6 +142,7 @@ def _read_undone(inputs: Inputs) -> Outcome | None:
 def situation(inputs: Inputs, verdict: Verdict) -> Situation:
     """The recovery table's inputs for a verdict (R-RP-22, R-RP-24)."""
     facts = inputs.facts
+    safe = retries.is_safe(inputs, verdict)
     fresh = verdict.consistency is None or verdict.consistency in DECISIVE
     return Situation(
         triggers=verdict.triggers,
@@ -148,7 +150,8 @@ def situation(inputs: Inputs, verdict: Verdict) -> Situation:
         reversibility=facts.reversibility,
         transaction_boundary=facts.boundary,
         read_consistency=verdict.consistency,
-        idempotency_status=inputs.idempotency_status,
+        # What is proven absent has failed, and the record will say so at the end of this run.
+        idempotency_status="FAILED_RETRYABLE" if safe else inputs.idempotency_status,
         execution_phase="PENDING",
         effect_domain=facts.effect_domain,
         within_consistency_window=fresh and not verdict.decisive and not verdict.timed_out,
@@ -157,7 +160,8 @@ def situation(inputs: Inputs, verdict: Verdict) -> Situation:
         mutating=facts.mutating,
         externally_visible=facts.externally_visible,
         no_op_success_allowed=facts.no_op_success_allowed,
-        retry_safe=inputs.retry_safe,
+        equivalent_and_allowed=verdict.equivalent,
+        retry_safe=safe,
         effect_committed=inputs.claimed_success or verdict.effect_seen,
         compensation_available=Discrepancy.COMPENSATION_REQUIRED in verdict.triggers
         and not isinstance(_remedies(inputs, verdict, State.COMPENSATING), str),
@@ -204,7 +208,7 @@ def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
         Ground.LOCAL_UNCHANGED: nothing and inputs.facts.boundary is Boundary.LOCAL_TRANSACTION,
         Ground.PREDICATES_HOLD: verdict.decisive and verdict.result is Result.SUCCESS,
         Ground.SPLIT_EFFECTS: verdict.result is Result.PARTIAL,
-        Ground.RETRY_ALLOWED: inputs.retry_safe,
+        Ground.RETRY_ALLOWED: retries.is_safe(inputs, verdict),
     }
     return frozenset(ground for ground, is_shown in shown.items() if is_shown)
 
@@ -269,7 +273,7 @@ def _decision(inputs: Inputs, verdict: Verdict) -> Decision:
         decision = recovery.decide(asked, state=State.PENDING, means=means(inputs, verdict), policy=inputs.policy)
         early = not verdict.decisive and _NEED_A_VERDICT & set(decision.path)
         # RT-45, RT-47 and RT-48 end in FAILED "after a strong read shows no effect": there is none yet.
-        return Decision(row=decision.row, action=decision.action, next_read=True) if early else decision
+        return Decision(row=decision.row, action=decision.action, next_read=True) if early else _legal(inputs, decision)
     if not verdict.decisive:
         return Decision(row=None, action=None, next_read=True)
     end = {
@@ -277,6 +281,13 @@ def _decision(inputs: Inputs, verdict: Verdict) -> Decision:
         Result.ABSENT: (State.FAILED,),
     }[verdict.result]
     return Decision(row=None, action=None, path=end)
+
+
+def _legal(inputs: Inputs, decision: Decision) -> Decision:
+    """The way to FAILED of an action whose tool had claimed success leads over what was found (C-09)."""
+    if not inputs.claimed_success or decision.path[:1] != (State.FAILED,):
+        return decision
+    return replace(decision, path=(State.COMMITTED, State.RECONCILIATION_FAILED, *decision.path))
 
 
 def _walked(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
@@ -368,13 +379,21 @@ def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[S
         steps=tuple(steps),
         state=end,
         next_read_at=_next(inputs, verdict) if again else None,
-        settled=not again,
+        retry_at=_retry_at(inputs) if end is State.VALIDATED else None,
+        # What may be tried again is automation's once more.
+        settled=not again and end is not State.VALIDATED,
         case=decision.case or bool(noticed),
         attention=noticed,
         incident=decision.incident,
         freeze=_frozen(inputs, decision),
         idempotency_status=statuses[-1] if statuses else inputs.idempotency_status,
     )
+
+
+def _retry_at(inputs: Inputs) -> datetime:
+    made = int(inputs.entry["execution"]["attempt_count"])
+    spread = f"{inputs.seed}/retry"
+    return schedule.next_read_at(inputs.facts.polling, attempts=made, at=inputs.at, until=inputs.at, seed=spread)
 
 
 def _next(inputs: Inputs, verdict: Verdict) -> datetime:
