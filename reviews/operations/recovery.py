@@ -14,7 +14,7 @@ from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
 from reviews import queries
 from reviews.operations.plans import planned
-from reviews.rules import recovery_table, remedies
+from reviews.rules import recovery_table, remedies, retries
 from reviews.rules.facts import Facts
 from reviews.rules.recovery_table import Policy
 from reviews.rules.remedies import Footing, Order
@@ -38,17 +38,19 @@ def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
     }
 
 
-def circumstances(action: Any, facts: Facts, state: State) -> dict[str, Any]:
+def circumstances(action: Any, facts: Facts, head: ledger.Head, kept: Any) -> dict[str, Any]:
     """What a run must know of the policy, the remedies and the action's own run, as `Inputs` names it."""
-    tenant_id = action.tenant_id
+    tenant_id, policy = action.tenant_id, policy_of(action.tenant_id)
+    bound = kept.request_hash if kept is not None else None
     unwinding, succeeded = record.run_facts(tenant_id, action.run_id)
     return {
         "pivot_committed": any(record.is_pivot(tenant_id, digest) for digest in succeeded),
-        "policy": policy_of(tenant_id),
+        "policy": policy,
+        "retry_safe": retries.may_be_sent_again(facts, head.entry or {}, policy, request_hash=bound),
         "recovery_tools": tools_of(tenant_id, facts),
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),
-        "brought": brought(tenant_id, action.id) if state is State.FORWARD_RECOVERY else frozenset(),
+        "brought": brought(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),
     }
 
 

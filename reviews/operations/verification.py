@@ -24,7 +24,7 @@ from reviews.models import Run
 from reviews.operations import cases, recovery, schedules
 from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
-from reviews.rules import findings, retries
+from reviews.rules import findings
 from reviews.rules import verification as rules
 from reviews.rules.facts import Facts, Inputs, Pacing
 from reviews.rules.observe import Status
@@ -113,8 +113,6 @@ def inputs_of(
     unmoved = plan.known.action.seq == head.seq
     known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
     own = set(plan.contract.predicates)
-    ways = recovery.circumstances(action, facts, State(head.state))
-    request_hash = known.idempotency.request_hash if known.idempotency else None
     return Inputs(
         state=State(head.state),
         facts=facts,
@@ -141,8 +139,7 @@ def inputs_of(
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
-        retry_safe=retries.may_be_sent_again(facts, head.entry, ways["policy"], request_hash=request_hash),
-        **ways,
+        **recovery.circumstances(action, facts, head, known.idempotency),
     )
 
 
