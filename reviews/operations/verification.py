@@ -6,7 +6,7 @@ action's lock, against the action as it then is, so a reading that comes too lat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -112,7 +112,6 @@ def inputs_of(
     # Whatever came since the plan was made has moved the action's last event.
     unmoved = plan.known.action.seq == head.seq
     known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
-    own = set(plan.contract.predicates)
     return Inputs(
         state=State(head.state),
         facts=facts,
@@ -132,15 +131,19 @@ def inputs_of(
         failure=taken.failure,
         silent=taken.silent,
         doubts=queries.doubts(plan.tenant_id, plan.action_id) if row is not None and row.readings else 0,
-        added_predicates=tuple(
-            text for text in head.entry["intended_outcome"]["expected_predicates"] if text not in own
-        ),
+        added_predicates=_added(plan, head.entry),
         idempotency_status=known.idempotency.status if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
         **recovery.circumstances(action, facts, head, known.idempotency),
     )
+
+
+def _added(plan: Plan, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The predicates that the agent laid on top of the contract's."""
+    own = set(plan.contract.predicates)
+    return tuple(text for text in entry["intended_outcome"]["expected_predicates"] if text not in own)
 
 
 def keep(
