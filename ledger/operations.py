@@ -448,6 +448,12 @@ def set_idempotency(*, tenant_id: UUID, action_id: UUID, status: str, at: dateti
     Idempotency.objects.filter(tenant_id=tenant_id, action_id=action_id).update(status=status, updated_at=at)
 
 
+def expire_idempotency(*, tenant_id: UUID, before: datetime, at: datetime) -> int:
+    """Let the records that have waited since `before` expire: from then on they count as none (R-EX-22)."""
+    waiting = Idempotency.objects.filter(tenant_id=tenant_id, status="PENDING", updated_at__lt=before)
+    return waiting.update(status="EXPIRED", updated_at=at)
+
+
 def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, at: datetime) -> Idempotency:
     """Make the key that the executor sends with the mutation; the ledger knows it by its hash only (R-EX-16)."""
     key = secrets.token_urlsafe(24)

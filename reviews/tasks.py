@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
-from reviews.operations import aftermath, cases, polling, readings, schedules, systems, unwindings
+from reviews.operations import aftermath, cases, polling, readings, records, schedules, systems, unwindings
 
 log = logging.getLogger(__name__)
 
@@ -69,4 +69,5 @@ def sweep() -> None:
     at = timezone.now()
     schedules.adopt(at=at)
     cases.open_missing(at=at)
+    records.expire(at=at)
     systems.watch(at=at)

@@ -33,6 +33,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "max_interval_s": 60,
         "sla_s": {str(kind): seconds for kind, seconds in DEFAULT_SLA_S.items()},
         "repeat_limit": 3,
+        "idempotency_ttl_s": 2_592_000,
     },
     "recovery": {
         "table": "built-in",
@@ -58,6 +59,7 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
             "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2592000},
         },
         "repeat_limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "idempotency_ttl_s": {"type": "integer", "minimum": 60, "maximum": 315_360_000},
     },
     # The rows themselves are checked by `reviews`, which owns their vocabulary.
     "recovery": {

@@ -41,6 +41,7 @@ VERIFIABLE_IN = frozenset({State.PENDING, State.ACCEPTED, State.UNKNOWN})
 READ_AFTER_RECOVERY = frozenset({State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED})
 """Where a recovery action has ended and the action's own reading decides (rule 5)."""
 
+PRESERVED = "PRESERVE_UNKNOWN_AND_BLOCK"
 _FINAL_FAILURES = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 _WITHOUT_FINDING = frozenset({State.PENDING, State.COMMITTED})
 _NEED_A_VERDICT = frozenset({State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED})
@@ -83,6 +84,8 @@ def run(inputs: Inputs) -> Outcome:
     if opening is not None and State.REVIEW_REQUIRED in opening.path:
         verdict = replace(reconcile(inputs), triggers=frozenset({PENDING_TIMEOUT}))
         return _outcome(inputs, verdict, opening, list(_walked(inputs, verdict, opening)))
+    if opening is not None and opening.action == PRESERVED:
+        return _preserved(inputs, opening)
     steps = list(_first(inputs, opening))
     started = _after(inputs, steps)
     verdict = retries.asked(started, _unwound(started, reconcile(started)))
@@ -92,6 +95,21 @@ def run(inputs: Inputs) -> Outcome:
     else:
         steps += _noted(started, verdict, decision)
     return _outcome(started, verdict, decision, steps)
+
+
+def _preserved(inputs: Inputs, opening: Decision) -> Outcome:
+    """The record speaks of something else than this outcome: the unknown is kept, blocked, and given to a person."""
+    reason = f"The idempotency record says {inputs.idempotency_status}, which does not tell what came of this attempt."
+    kept = Verdict(
+        result=Result.UNKNOWN,
+        decisive=False,
+        reason=reason,
+        discrepancy=Discrepancy.UNKNOWN_STATE,
+        triggers=triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
+    )
+    finding = {"reconciliation": _finding(kept, opening)}
+    step = Step(state=State.UNKNOWN, kind=WAITING, reason=reason, moves=False, entry=finding)
+    return _outcome(inputs, kept, replace(opening, case=True), [step])
 
 
 def _read_after(inputs: Inputs) -> Outcome:
@@ -214,7 +232,7 @@ def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
 
 
 def _opening(inputs: Inputs) -> Decision | None:
-    """What the idempotency record says of an UNKNOWN action (RT-07, RT-08, RT-45 to RT-49)."""
+    """What the idempotency record says of an UNKNOWN action (RT-07, RT-08, RT-45 to RT-49, RT-53)."""
     if inputs.state is not State.UNKNOWN:
         return None
     unknown = Verdict(
@@ -222,7 +240,7 @@ def _opening(inputs: Inputs) -> Decision | None:
         decisive=False,
         reason="No answer came while the lease ran.",
         discrepancy=Discrepancy.UNKNOWN_STATE,
-        triggers=frozenset({PENDING_TIMEOUT}),
+        triggers=triggers(Discrepancy.UNKNOWN_STATE, claimed=False),
     )
     asked = situation(inputs, unknown)
     return recovery.decide(asked, state=State.UNKNOWN, means=means(inputs, unknown), policy=inputs.policy)
