@@ -209,8 +209,16 @@ def _surroundings(
         dependencies=_dependencies(session, call),
         freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
         open_twin=str(twin.id) if twin else None,
-        unwinding=not remedy and record.is_unwinding(tenant_id, session.run_id),
+        **_run(tenant_id, session.run_id, remedy=remedy),
     )
+
+
+def _run(tenant_id: UUID, run_id: str, *, remedy: bool) -> dict[str, bool]:
+    """How the run stands for a new step; a recovery action is let through, for it is how a run is put right."""
+    if remedy:
+        return {}
+    unwinding, succeeded = record.run_facts(tenant_id, run_id)
+    return {"unwinding": unwinding, "after_pivot": any(record.is_pivot(tenant_id, each) for each in succeeded)}
 
 
 def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency]:

@@ -12,7 +12,8 @@ arguments are. The order is the order of authority, so that a later check never 
    predicates that it adds compile. They are added to the contract's, never put in their place (D13).
 7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20).
 8. Nothing is frozen that the call touches (R-EX-15).
-9. The same mutation is not open (R-EX-08), and the run is not being taken back.
+9. The same mutation is not open (R-EX-08), the run is not being taken back, and after its pivot only tools start
+   that may be sent again unchanged (R-RP-40).
 
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
 `on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
@@ -104,6 +105,7 @@ class Surroundings:
     freezes: tuple[tuple[str, str], ...] = ()
     open_twin: str | None = None
     unwinding: bool = False
+    after_pivot: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
         return verdict
     refusal = (
         _unwinding(around)
+        or _after_pivot(verdict.contract, around)
         or _dependencies(call, around)
         or _frozen(verdict.contract, around)
         or _twin(verdict.contract, around)
@@ -404,6 +407,13 @@ def _unwinding(around: Surroundings) -> Malformed | None:
         return None
     message = "This run is being taken back; nothing new starts in it."
     return Malformed("UNRESOLVED_DEPENDENCY", message, "Report the run's summary, and open a new session.")
+
+
+def _after_pivot(contract: Contract, around: Surroundings) -> Malformed | None:
+    if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
+        return None
+    message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
+    return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
 
 
 def _twin(contract: Contract, around: Surroundings) -> Malformed | None:

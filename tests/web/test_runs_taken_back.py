@@ -174,6 +174,18 @@ def test_a_reversal_that_fails_is_for_a_person(cashier: Counter, clock: Clock):
     assert cashier.state(stands) == "RECONCILED_SUCCESS"
 
 
+def settle(run: Run, action_id: str, order_id: str, *, tool: str = "refund_order") -> None:
+    """The pivot: approved, carried out, and confirmed."""
+    cashier = run.counter
+    cashier.vote(cashier.approval_of(action_id))
+    started = cashier.start(next(each for each in cashier.claim() if each["action_id"] == action_id)).json()
+    cashier.till.refund(started["idempotency_key"], order_id=order_id)
+    cashier.tell(started, tool=tool)
+    run.clock.forward(seconds=60)
+    cashier.read_back(action_id, run.clock)
+    assert cashier.state(action_id) == "RECONCILED_SUCCESS"
+
+
 @pytest.mark.req("R-RP-38", "R-RP-39")
 def test_after_the_pivot_nothing_is_taken_back(counter: Counter, clock: Clock, secrets_dir: Path):
     for order in ORDERS:
@@ -182,13 +194,19 @@ def test_after_the_pivot_nothing_is_taken_back(counter: Counter, clock: Clock, s
     cashier = counter.open(secrets_dir, lesser(), cancelling(), pivot)
     run = Run(cashier, clock)
     run.step("EX-1001")
-    action_id = str(run.call("EX-1002", tool="settle_order")["action_id"])
-    cashier.vote(cashier.approval_of(action_id))
-    started = cashier.start(next(each for each in cashier.claim() if each["action_id"] == action_id)).json()
-    cashier.till.refund(started["idempotency_key"], order_id="EX-1002")
-    cashier.tell(started, tool="settle_order")
-    clock.forward(seconds=60)
-    cashier.read_back(action_id, clock)
-    assert cashier.state(action_id) == "RECONCILED_SUCCESS"
+    settle(run, str(run.call("EX-1002", tool="settle_order")["action_id"]), "EX-1002", tool="settle_order")
     run.step("EX-1003", works=False)
     assert run.unwinding() is None
+
+
+@pytest.mark.req("R-RP-40")
+def test_after_the_pivot_only_what_can_be_sent_again_starts(counter: Counter, clock: Clock, secrets_dir: Path):
+    for order in ORDERS:
+        counter.till.order(order)
+    once = lesser(name="refund_once", recovery={})
+    cashier = counter.open(secrets_dir, lesser(pivot=True, approval_required=True), once)
+    run = Run(cashier, clock)
+    assert run.call("EX-1002", tool="refund_once")["accepted"]
+    settle(run, str(run.call("EX-1001")["action_id"]), "EX-1001")
+    assert run.call("EX-1003", tool="refund_once")["result"]["error"]["code"] == "OUTSIDE_AUTONOMY"
+    assert run.call("EX-1003")["accepted"]
