@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
+from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -353,3 +354,34 @@ class StepDone(forms.Form):
     step = forms.CharField(max_length=48)
     done = forms.ChoiceField(choices=[("yes", "yes"), ("no", "no")])
     evidence = forms.CharField(required=False, max_length=1000)
+
+
+class BatchOrder(forms.Form):
+    """What is to be done to many cases, and to which."""
+
+    kind = forms.ChoiceField(choices=list(words.BATCHES.items()), widget=Chooser)
+    scope = forms.ChoiceField(required=False, choices=[("picked", "picked"), ("all", "all")])
+    filter = forms.CharField(required=False, max_length=2000)
+    to = forms.ChoiceField(required=False, widget=Chooser)
+    hours = forms.ChoiceField(required=False, choices=_SNOOZES, widget=Chooser)
+    reason = forms.CharField(required=False, max_length=1000)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "to", owners)
+
+    def cases(self) -> list[UUID]:
+        """The ticked cases; what is no id is left out."""
+        assert isinstance(self.data, QueryDict)
+        return [UUID(each) for each in self.data.getlist("case") if _AN_ID.fullmatch(each)]
+
+    def wanted(self, *, as_of: datetime) -> dict[str, Any]:
+        """What the batch is told; the rules take what its kind needs."""
+        chosen = self.cleaned_data
+        until = as_of + timedelta(hours=int(chosen["hours"] or 4))
+        said = chosen["reason"]
+        return {"to": chosen["to"], "until": until.isoformat(), "reason": said, "text": said}
+
+    def missing(self) -> str:
+        """What is wrong, in a sentence."""
+        return "Choose what to do, and to whom it goes." if self.errors else ""

@@ -1,18 +1,65 @@
-"""What Celery runs for the directory: forgetting what no repeat and no replay can need any more."""
+"""What Celery runs where the directory is needed: forgetting what is too old, and batches in somebody's name."""
 
 from __future__ import annotations
 
+import logging
+import time
 from datetime import timedelta
+from uuid import UUID
 
 from celery import shared_task
+from django.db import DatabaseError
 from django.utils import timezone
 
-from console import operations
+from console import operations, queries
+from ledger import queries as record
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+from reviews import queries as after
+from reviews.operations import batches
 
+log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
+WITHIN_S = 10.0
 
 
 @shared_task
 def tidy() -> None:
     """Drop the answers and proofs of the day before yesterday."""
     operations.forget(before=timezone.now() - KEPT)
+
+
+@shared_task
+def work_batches() -> int:
+    """Go on with every running batch for a while, one item of each in turn; how many items were worked off.
+
+    What is left over is taken up at the next tick, by whichever worker gets it.
+    """
+    until, worked, running = time.monotonic() + WITHIN_S, 0, _running()
+    while running and time.monotonic() < until:
+        running = [each for each in running if _worked(*each)]
+        worked += len(running)
+    return worked
+
+
+def _running() -> list[tuple[UUID, UUID, frozenset[UUID]]]:
+    """(tenant, batch, its operators) of every running batch."""
+    found = []
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            ids = after.running_batches(tenant.id)
+        operators = frozenset(queries.operators(tenant.id)) if ids else frozenset()
+        found += [(tenant.id, batch_id, operators) for batch_id in ids]
+    return found
+
+
+def _worked(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
+    try:
+        return bool(batches.work(tenant_id=tenant_id, batch_id=batch_id, operators=operators, clock=timezone.now))
+    except Refused:
+        # Somebody turned it while we looked; what it is now, the next tick sees.
+        return False
+    except DatabaseError:
+        log.exception("an item of batch %s could not be worked off", batch_id)
+        batches.give_up(tenant_id=tenant_id, batch_id=batch_id, at=timezone.now())
+        return True

@@ -11,6 +11,7 @@ from console.api.root import api
 from console.views import (
     actions,
     approvals,
+    batches,
     cases,
     casework,
     entrance,
@@ -30,6 +31,9 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
     path("approvals/<uuid:approval_id>/vote", approvals.vote, name="approval-vote"),
     path("cases", cases.queue, name="cases"),
+    path("cases/batches", batches.start, name="batches"),
+    path("cases/batches/<uuid:batch_id>", batches.batch, name="batch"),
+    path("cases/batches/<uuid:batch_id>/turn", batches.turn, name="batch-turn"),
     path("cases/<uuid:case_id>", cases.case, name="case"),
     path("cases/<uuid:case_id>/claim", casework.claim, name="case-claim"),
     path("cases/<uuid:case_id>/assign", casework.assign, name="case-assign"),

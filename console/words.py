@@ -87,6 +87,26 @@ CASES: Final[dict[str, str]] = {
     "AWAITING_SECOND": "Needs a second person",
     "RESOLVED": "Settled",
 }
+BATCHES: Final[dict[str, str]] = {
+    "CLAIM": "Claim",
+    "ASSIGN": "Assign to",
+    "SNOOZE": "Snooze",
+    "VERIFY_AGAIN": "Verify again",
+    "COMMENT": "Comment",
+    "FREEZE_TARGETS": "Freeze the targets",
+}
+BATCH_STATES: Final[dict[str, str]] = {
+    "RUNNING": "Running",
+    "PAUSED": "Paused",
+    "CANCELLED": "Cancelled",
+    "DONE": "Done",
+}
+ITEM_STATES: Final[dict[str, str]] = {
+    "WAITING": "Waiting",
+    "DONE": "Done",
+    "REFUSED": "Refused",
+    "LEFT": "Left as it was",
+}
 SEVERITIES: Final[dict[int, str]] = {1: "Low", 2: "Medium", 3: "High", 4: "Critical"}
 
 # What a decision wanted, before it was held for a person.
@@ -223,6 +243,11 @@ EVENTS: Final[dict[str, str]] = {
     "step_ticked": "Step done",
     "step_unticked": "Step open again",
     "post_mortem_exported": "Post-mortem exported",
+    "batch_started": "Started",
+    "batch_paused": "Paused",
+    "batch_resumed": "Resumed",
+    "batch_cancelled": "Cancelled",
+    "batch_ended": "Worked off",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",

@@ -253,6 +253,54 @@ class IncidentLink(models.Model):
         return f"{self.kind} {self.subject_id}"
 
 
+class Batch(models.Model):
+    """One thing that is done to many cases, item by item."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=16)
+    wanted = models.JSONField(default=dict)
+    state = models.CharField(max_length=12)
+    total = models.IntegerField()
+    started_by = models.UUIDField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "id"], condition=Q(state="RUNNING"), name="batch_running")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+class BatchItem(models.Model):
+    """One case of a batch, and what became of it there."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "batch_id", "number")
+    tenant_id = models.UUIDField()
+    batch_id = models.UUIDField()
+    number = models.IntegerField()
+    case_id = models.UUIDField()
+    state = models.CharField(max_length=8)
+    code = models.CharField(max_length=48, blank=True)
+    detail = models.CharField(max_length=500, blank=True)
+    at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "batch_id", "case_id"], name="batch_has_a_case_once")
+        ]
+        indexes = [
+            models.Index(
+                fields=["tenant_id", "batch_id", "number"], condition=Q(state="WAITING"), name="batch_item_waiting"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.state}"
+
+
 class Report(models.Model):
     """What was told, to whom, on which state of the record (R-RI-15). Append-only."""
 

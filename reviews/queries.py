@@ -8,12 +8,25 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Q, QuerySet, UUIDField, Value
+from django.db.models import Count, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Coalesce
 
 from ledger import queries as record
 from ledger.tenancy import ask, select
-from reviews.models import Case, Comment, Health, Incident, IncidentLink, Observation, Report, Run, Schedule
+from reviews.models import (
+    Batch,
+    BatchItem,
+    Case,
+    Comment,
+    Health,
+    Incident,
+    IncidentLink,
+    Observation,
+    Report,
+    Run,
+    Schedule,
+)
+from reviews.rules.batches import Progress
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -255,3 +268,37 @@ def healths(tenant_id: UUID) -> dict[UUID, Health]:
 def incident_about(tenant_id: UUID, about: str) -> Incident | None:
     """The open incident about a lasting cause, if there is one."""
     return Incident.objects.filter(tenant_id=tenant_id, about=about, state="OPEN").first()
+
+
+# Batches
+
+
+def batch(tenant_id: UUID, batch_id: UUID) -> Batch | None:
+    return Batch.objects.filter(tenant_id=tenant_id, id=batch_id).first()
+
+
+def batches(tenant_id: UUID, *, limit: int = 50) -> list[Batch]:
+    """The newest batches."""
+    return list(Batch.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
+
+
+def running_batches(tenant_id: UUID) -> list[UUID]:
+    """Batches that a worker can go on with, oldest first."""
+    return list(Batch.objects.filter(tenant_id=tenant_id, state="RUNNING").order_by("id").values_list("id", flat=True))
+
+
+def batch_items(tenant_id: UUID, batch_id: UUID) -> list[BatchItem]:
+    """The cases of a batch with what became of them; their number is bounded."""
+    return list(BatchItem.objects.filter(tenant_id=tenant_id, batch_id=batch_id).order_by("number"))
+
+
+def progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
+    """How far these batches are."""
+    found = BatchItem.objects.filter(tenant_id=tenant_id, batch_id__in=batch_ids)
+    counts: dict[UUID, dict[str, int]] = {each: {} for each in batch_ids}
+    for batch_id, state, count in found.values_list("batch_id", "state").annotate(Count("number")):
+        counts[batch_id][state] = count
+    return {
+        each: Progress(sum(by.values()), by.get("DONE", 0), by.get("REFUSED", 0), by.get("LEFT", 0))
+        for each, by in counts.items()
+    }

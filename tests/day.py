@@ -133,6 +133,10 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
     shop.operator.post(f"{path}/reopen", {"reason": "The file is back."})
     incident(shop, case)
+    batch = shop.operator.post("/batches", {"kind": "CLAIM", "cases": [case["case_id"]]}).json()["batch_id"]
+    shop.operator.get(f"/batches/{batch}")
+    for step in ("pause", "resume", "cancel"):
+        shop.operator.post(f"/batches/{batch}/{step}")
     run = shop.auditor.get(f"/actions/{case['action_id']}").json()["entry"]["workflow_run_id"]
     shop.agent.get(f"/runs/{run}")
     shop.operator_key.post(f"/runs/{run}/cancel", {"reason": "It is no longer wanted."})

@@ -443,6 +443,26 @@ class CaseSleep(Answer):
     snoozed_until: datetime | None
 
 
+class BatchItem(Answer):
+    case_id: str
+    state: str
+    code: str | None
+    detail: str | None
+
+
+class Batch(Answer):
+    batch_id: str
+    kind: str
+    state: str
+    total: int
+    done: int
+    refused: int
+    left: int
+    started_at: datetime
+    ended_at: datetime | None
+    items: list[BatchItem]
+
+
 class Allowed(Answer):
     resolution: str
     needs_second: bool

@@ -13,6 +13,7 @@ from ninja import NinjaAPI
 
 from console.api import (
     actions,
+    batches,
     casework,
     document,
     executions,
@@ -82,5 +83,17 @@ api = Api(
     urls_namespace="api",
 )
 problems.install(api)
-for router in (registry, sessions, actions, runs, executions, people, casework, incidents, workflows, operations):
+for router in (
+    registry,
+    sessions,
+    actions,
+    runs,
+    executions,
+    people,
+    casework,
+    batches,
+    incidents,
+    workflows,
+    operations,
+):
     api.add_router("", router.router)

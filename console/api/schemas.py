@@ -194,6 +194,15 @@ class IncidentBody(Body):
     cases: Ids = []
 
 
+class BatchBody(Body):
+    kind: Literal["CLAIM", "ASSIGN", "SNOOZE", "VERIFY_AGAIN", "COMMENT", "FREEZE_TARGETS"]
+    cases: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=500)]
+    to: Annotated[UUID, Field(strict=False)] | None = None
+    until: Annotated[AwareDatetime, Field(strict=False)] | None = None
+    reason: Annotated[str, Field(max_length=1000)] = ""
+    text: Annotated[str, Field(max_length=4000)] = ""
+
+
 class LinkBody(Body):
     actions: Ids = []
     cases: Ids = []

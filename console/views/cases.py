@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -16,13 +16,14 @@ from console import queries as directory
 from console import words
 from console.account import names
 from console.dispute import dispute
-from console.forms import CaseFilter, Confirmation, Remark, Resolution
+from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
 from console.http import Request, in_tenant
 from console.title import title
 from ledger import queries as record
 from reviews import queries
 from reviews.operations import cases
 from reviews.rules import resolutions
+from reviews.rules.batches import MOST
 
 TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
 PAGE = 50
@@ -38,7 +39,8 @@ def queue(request: Request) -> HttpResponse:
     found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
     context = {
         "here": "cases",
-        "tabs": _tabs(request, tab),
+        "tabs": queue_tabs(request, tab),
+        "batch": _batch(request),
         "cases": _rows(request, found[:PAGE]),
         "order": "newest first" if tab == "settled" else _order(filters),
         "filters": filters,
@@ -119,10 +121,26 @@ def show(
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
 
 
-def case_filter(request: Request) -> CaseFilter:
-    """The filters of the address, over what this tenant has to choose from."""
-    owners = [(str(actor), name) for actor, name in directory.operators(request.tenant.id).items()]
-    return CaseFilter(request.GET, owners=owners, reasons=queries.reasons(request.tenant.id))
+def case_filter(request: Request, query: QueryDict | None = None) -> CaseFilter:
+    """The filters of an address, over what this tenant has to choose from."""
+    seen = request.GET if query is None else query
+    return CaseFilter(seen, owners=_owners(request), reasons=queries.reasons(request.tenant.id))
+
+
+def _owners(request: Request) -> list[tuple[str, str]]:
+    return [(str(actor), name) for actor, name in directory.operators(request.tenant.id).items()]
+
+
+def _batch(request: Request) -> dict[str, Any] | None:
+    """The bar for doing one thing to many cases; for operators only."""
+    if "operator" not in request.caller.roles:
+        return None
+    return {
+        "form": BatchOrder(owners=_owners(request), auto_id="batch-%s"),
+        "href": reverse("batches", args=[request.tenant.slug]),
+        "filter": request.GET.urlencode(),
+        "most": MOST,
+    }
 
 
 def found_cases(
@@ -142,12 +160,13 @@ def _order(filters: CaseFilter) -> str:
     return "gravest first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
 
 
-def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+def queue_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    """The shelves of the queue, and the batches beside them."""
     here = reverse("cases", args=[request.tenant.slug])
-    return [
-        {"href": f"{here}?tab={name}" if name else here, "word": word, "current": name == current}
-        for name, word in TABS.items()
-    ]
+    tabs = [(name, word, f"{here}?tab={name}" if name else here) for name, word in TABS.items()]
+    if "operator" in request.caller.roles:
+        tabs.append(("batches", "Batches", reverse("batches", args=[request.tenant.slug])))
+    return [{"href": href, "word": word, "current": name == current} for name, word, href in tabs]
 
 
 def _page_after(request: Request, last: UUID | None) -> str:

@@ -186,6 +186,16 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("RESOLVED", "OPEN"),
         }
     ),
+    "batch": frozenset(
+        {
+            ("", "RUNNING"),
+            ("RUNNING", "PAUSED"),
+            ("PAUSED", "RUNNING"),
+            ("RUNNING", "CANCELLED"),
+            ("PAUSED", "CANCELLED"),
+            ("RUNNING", "DONE"),
+        }
+    ),
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
     "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
 }

@@ -176,6 +176,7 @@ FORM = {
     "runbook": "held",
     "step": "why",
     "done": "yes",
+    "to": "pause",
 }
 
 
@@ -187,7 +188,17 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         assert found, name
         return found.group(1)
 
-    names = ("approval_id", "case_id", "action_id", "session_id", "freeze_id", "incident_id", "pointer", "run_id")
+    names = (
+        "approval_id",
+        "case_id",
+        "action_id",
+        "session_id",
+        "freeze_id",
+        "incident_id",
+        "batch_id",
+        "pointer",
+        "run_id",
+    )
     return {name: first(name) for name in names} | {"seq": "1"}
 
 

@@ -70,6 +70,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_comment": APPEND,
     "reviews_incident": CHANGE,
     "reviews_incidentlink": APPEND,
+    "reviews_batch": CHANGE,
+    "reviews_batchitem": CHANGE,
     "reviews_report": APPEND,
     "console_user": CHANGE,
     "console_user_groups": READ,

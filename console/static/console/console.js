@@ -142,6 +142,51 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+/* Picked rows -------------------------------------------------------------- */
+
+// What is ticked outlives paging: it is kept for this list in this window until it is used or let go.
+const pickedKey = `picked:${location.pathname}`;
+const picked = () => new Set(JSON.parse(sessionStorage.getItem(pickedKey) ?? "[]"));
+const keepPicked = (ids) => sessionStorage.setItem(pickedKey, JSON.stringify([...ids]));
+
+function showPicked() {
+  const bar = document.querySelector("[data-picked]");
+  if (!bar) return;
+  const ids = picked();
+  for (const box of all("[data-pick]")) box.checked = ids.has(box.value);
+  write(bar.querySelector("[data-picked-count]"), ids.size ? `${ids.size} selected` : "None selected");
+  bar.querySelector("[data-picked-none]").hidden = !ids.size;
+}
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-pick]")) return;
+  const ids = picked();
+  ids[event.target.checked ? "add" : "delete"](event.target.value);
+  keepPicked(ids);
+  showPicked();
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("[data-picked-none]")) return;
+  keepPicked([]);
+  showPicked();
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches("[data-picked]")) return;
+  const here = new Set(all("[data-pick]").map((box) => box.value));
+  for (const id of picked()) {
+    if (here.has(id)) continue;
+    const more = document.createElement("input");
+    more.type = "hidden";
+    more.name = "case";
+    more.value = id;
+    form.append(more);
+  }
+  keepPicked([]);
+});
+
 /* Inspector -------------------------------------------------------------- */
 
 let opener = null;
@@ -312,6 +357,7 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden && document.querySelector("[data-live]")) reread().catch(() => {});
 });
 document.addEventListener("htmx:afterSettle", () => {
+  showPicked();
   serve(document);
   tick();
 });
@@ -321,6 +367,7 @@ document.addEventListener("htmx:configRequest", (event) => {
   for (const [name, value] of [...event.detail.formData]) if (value === "") event.detail.formData.delete(name);
 });
 
+showPicked();
 serve(document);
 tick();
 setInterval(() => { if (!document.hidden) tick(); }, 1000);
