@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -18,6 +18,9 @@ from counterfoil.connection import Connection
 from counterfoil.trace import Trace, new_trace
 
 _SEND_AGAIN_FOR_S = 30.0
+
+OnFailure = Literal["stop", "compensate"]
+"""What a failed step does to its run: nothing but end it, or take what was done before it back."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,23 @@ class Agent:
         goal: str,
         ttl_seconds: int,
         tools: Sequence[str] | None = None,
+        run_id: str | None = None,
+        on_failure: OnFailure | None = None,
         trace: Trace | None = None,
         **options: Any,
     ) -> Session:
         """Pin a goal and learn which tools this session may call; `options` are the other fields of
         the handshake.
+
+        Sessions with the same `run_id` are one run; without it the session is a run of its own.
+        With `on_failure="compensate"` a step that fails takes the whole run back.
         """
         trace = trace or new_trace()
         body = {"agent_id": self.agent_id, "goal": goal, "ttl_seconds": ttl_seconds, **options}
+        if run_id is not None:
+            body["workflow_run_id"] = run_id
+        if on_failure is not None:
+            body["on_failure"] = on_failure
         if tools is not None:
             body["tools"] = list(tools)
         answer = self._connection.write("/sessions", body, give_up_after_s=_SEND_AGAIN_FOR_S, trace=trace)
@@ -121,6 +133,11 @@ class Agent:
             trust_level=answer.get("trust_level"),
         )
 
+    def run(self, run_id: str) -> dict[str, Any]:
+        """One of this agent's runs: its steps, what was reversed, and whether it is being taken back."""
+        answer: dict[str, Any] = self._connection.get(f"/runs/{run_id}")
+        return answer
+
     def cancel(self, action_id: str) -> dict[str, Any]:
         """Withdraw an action that has not started."""
         path = f"/actions/{action_id}/cancel"
@@ -133,6 +150,7 @@ class Session:
 
     def __init__(self, *, connection: Connection, goal: str, trace: Trace, answer: Mapping[str, Any]) -> None:
         self.session_id: str = answer["session_id"]
+        self.run_id: str = answer.get("workflow_run_id") or self.session_id
         self.contract: Mapping[str, Any] = answer.get("contract") or {}
         self.pin: Mapping[str, Any] = answer.get("pin") or {}
         self.goal = goal

@@ -30,6 +30,7 @@ TABLE_PACE_S = 4.0
 TRICKLE_PACE_S = 30.0
 OPEN_APPROVALS = 3
 _FOLLOWED = 50
+_ENDED = ("FAILED", "ABANDONED", "REVIEW_REQUIRED")
 _NEEDS_PEOPLE = (BY_NAME["clean_refund"], BY_NAME["document_delete"])
 
 
@@ -88,7 +89,7 @@ class Sender:
             return False
         log.info("%s: %s", case.name, sent.code or sent.action_id or sent.state)
         if sent.action_id:
-            self._open[sent.action_id] = sent
+            self._open |= dict.fromkeys(sent.steps or (sent.action_id,), sent)
         return True
 
     def _follow(self) -> int:
@@ -104,7 +105,7 @@ class Sender:
             if state == "VALIDATED":
                 waiting += sent.approval_required
                 continue
-            if report.completed or state in ("FAILED", "ABANDONED", "REVIEW_REQUIRED"):
+            if report.completed or report.code == "COMPENSATED" or state in _ENDED:
                 del self._open[action_id]
                 log.info("%s may be told: %s", sent.case, report.text)
         return waiting

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from counterfoil.agent import Call
 from example.faults import Fault
-from example.stage import Sent, Stage, document_of, money, refund_of
+from example.stage import Sent, Stage, document_of, money, refund_of, reservation_of
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,36 @@ def _publish(stage: Stage, case: Case) -> Sent:
 def _status(stage: Stage, case: Case) -> Sent:
     order = stage.order(fault=case.fault)
     return _set_status(stage, case, order.order_id, {"status": "packed"})
+
+
+def _reserve(stage: Stage, case: Case) -> Sent:
+    order = stage.order(fault=case.fault)
+    arguments = reservation_of(order)
+    pieces = f"{arguments['quantity']} of {arguments['sku']}"
+    return stage.send(
+        case=case.name,
+        goal=f"{case.label} Reserve {pieces} for order/{order.order_id}.",
+        tool="reserve_stock",
+        arguments=arguments,
+        target=f"order/{order.order_id}",
+    )
+
+
+def _pack(stage: Stage, case: Case) -> Sent:
+    order = stage.order(fault=case.fault)
+    target = f"order/{order.order_id}"
+    first = {"order_id": order.order_id, "sku": "DESK-3", "quantity": 1}
+    second = {"order_id": order.order_id, "sku": "CHAIR-17", "quantity": 4}
+    status = {"order_id": order.order_id, "status": "packed", "expected_version": order.version}
+    return stage.send_run(
+        case=case.name,
+        goal=f"{case.label} Reserve a desk and four chairs for {target} and mark it as packed: all of it or nothing.",
+        calls=[
+            Call("reserve_stock", first, target_resource=target),
+            Call("reserve_stock", second, target_resource=target),
+            Call("set_order_status", status, target_resource=target),
+        ],
+    )
 
 
 def _invented(stage: Stage, case: Case) -> Sent:
@@ -244,6 +275,27 @@ TABLE = (
         _status,
         Fault.VERSION_MOVES,
     ),
+    Case(
+        "wrong_quantity",
+        "reservation of the wrong quantity",
+        "VALUE_MISMATCH by RT-03; it is released by an action of its own and read back: compensated",
+        _reserve,
+        Fault.WRONG_QUANTITY,
+    ),
+    Case(
+        "release_lost",
+        "the same, and the release changes nothing",
+        f"COMPENSATION_FAILED by RT-50; held, {_CASE}",
+        _reserve,
+        Fault.KEEPS_RESERVATION,
+    ),
+    Case(
+        "run_taken_back",
+        "third step of a run fails",
+        "failed with STALE_STATE by RT-11; both reservations before it are released, the last one first",
+        _pack,
+        Fault.VERSION_MOVES,
+    ),
     Case("phantom_tool", "phantom tool", "refused: PHANTOM_TOOL", _phantom),
     Case("undisclosed_tool", "undisclosed tool", "refused: UNDISCLOSED_TOOL", _undisclosed),
     Case("drifted_goal", "drifted goal", "refused: ASK_DRIFT", _drifted),
@@ -262,6 +314,7 @@ ORDINARY = (
     Case("small_refund", "small refund", _TRUE, _refund),
     Case("order_status", "order status", _TRUE, _status),
     Case("order_event", "order event", _TRUE, _publish),
+    Case("stock_reserved", "stock reserved", _TRUE, _reserve),
     Case("document_write", "document write", _TRUE, _write),
     Case("refund_with_notice", "refund with a notice", _TRUE, _refund_and_notify),
 )

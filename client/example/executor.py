@@ -22,6 +22,8 @@ TOOLS = {
     "issue_refund": tools.refund,
     "refund_small_amount": tools.refund,
     "refund_and_notify": tools.refund_and_notify,
+    "reserve_stock": tools.reserve_stock,
+    "release_stock": tools.release_stock,
     "set_order_status": tools.set_order_status,
     "cancel_order": tools.cancel_order,
     "publish_order_event": tools.publish_order_event,

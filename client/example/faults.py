@@ -21,6 +21,8 @@ class Fault(StrEnum):
     DUPLICATE = "duplicate"  # the write happens twice
     DIES_AFTER_WRITE = "dies_after_write"  # the process is gone before it can say so
     DIES_BEFORE_WRITE = "dies_before_write"
+    WRONG_QUANTITY = "wrong_quantity"  # ten times as many are reserved
+    KEEPS_RESERVATION = "keeps_reservation"  # the same, and its release changes nothing
     ONLY_FIRST_EFFECT = "only_first_effect"  # the second of two effects is lost
     VERSION_MOVES = "version_moves"  # a clerk changes the order first
     OTHER_PAYLOAD = "other_payload"  # the executor presents the hash of something else

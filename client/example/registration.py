@@ -18,6 +18,7 @@ from example import environment, shop
 
 log = logging.getLogger("example.registration")
 
+AGENT_VERSION = "2"
 _GIVE_UP_AFTER_S = 60.0
 
 
@@ -65,7 +66,8 @@ def agent(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """The registry entry of the scripted agent."""
     return {
         "agent_id": environment.AGENT_ID,
-        "version": "1",
+        # A version never changes: one that may call other tools is another version.
+        "version": AGENT_VERSION,
         "tools": [document["name"] for document in documents],
         "output_tags": ["example"],
         "model_tier": "scripted",

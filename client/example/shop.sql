@@ -41,6 +41,22 @@ CREATE TABLE IF NOT EXISTS shop.notices (
 );
 CREATE INDEX IF NOT EXISTS notices_by_key ON shop.notices (idempotency_key);
 
+-- Stock that is kept back for an order. Releasing it is what takes a reservation back.
+CREATE TABLE IF NOT EXISTS shop.reservations (
+    id text PRIMARY KEY,
+    order_id text NOT NULL REFERENCES shop.orders (id),
+    tenant text NOT NULL,
+    sku text NOT NULL,
+    quantity bigint NOT NULL CHECK (quantity > 0),
+    status text NOT NULL DEFAULT 'held',
+    idempotency_key text NOT NULL,
+    actor text NOT NULL,
+    trace_id text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    released_at timestamptz
+);
+CREATE INDEX IF NOT EXISTS reservations_by_key ON shop.reservations (idempotency_key);
+
 CREATE TABLE IF NOT EXISTS shop.audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id text NOT NULL,

@@ -6,11 +6,11 @@ import hashlib
 import random
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from counterfoil.agent import Agent, Call
+from counterfoil.agent import Agent, Call, CallResult, Session
 from counterfoil.canonical import digest
 from example import faults
 from example.faults import Fault
@@ -18,6 +18,7 @@ from example.shop import Shop
 
 SESSION_S = 3600
 _CUSTOMERS = ("ada@example.com", "bela@example.com", "chi@example.com", "dov@example.com")
+_ARTICLES = ("LAMP-204", "CHAIR-17", "DESK-3", "SHELF-88")
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
@@ -48,6 +49,7 @@ class Sent:
     action_id: str | None
     state: str | None
     approval_required: bool
+    steps: tuple[str, ...] = ()  # the actions of the same run, this one last
 
     def public(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -119,21 +121,34 @@ class Stage:
             target_resource=target or None,
             intended_outcome=intended if outcome else None,
         )
-        result = session.call(call, goal=restated or goal)
-        return Sent(
-            case=case,
-            goal=goal,
-            session_id=session.session_id,
-            call_id=result.call_id,
-            tool=tool,
-            arguments=arguments,
-            target=target,
-            accepted=result.accepted,
-            code=result.code,
-            action_id=result.action_id,
-            state=result.state,
-            approval_required=bool(result.approval.get("required")),
-        )
+        return _sent(case, session, call, session.call(call, goal=restated or goal))
+
+    def send_run(self, *, case: str, goal: str, calls: Sequence[Call]) -> Sent:
+        """Make several calls at once in one run, all of which is to be taken back when one of them
+        fails; what was sent last stands for the whole.
+        """
+        session = self.agent.open_session(goal=goal, ttl_seconds=SESSION_S, on_failure="compensate")
+        results = session.calls(calls, goal=goal)
+        steps = tuple(each.action_id for each in results if each.action_id)
+        return replace(_sent(case, session, calls[-1], results[-1]), steps=steps)
+
+
+def _sent(case: str, session: Session, call: Call, result: CallResult) -> Sent:
+    assert not isinstance(call.arguments, str)
+    return Sent(
+        case=case,
+        goal=session.goal,
+        session_id=session.session_id,
+        call_id=result.call_id,
+        tool=call.tool,
+        arguments=call.arguments,
+        target=call.target_resource or "",
+        accepted=result.accepted,
+        code=result.code,
+        action_id=result.action_id,
+        state=result.state,
+        approval_required=bool(result.approval.get("required")),
+    )
 
 
 def refund_of(order: Order, *, amount: int | None = None) -> dict[str, Any]:
@@ -144,6 +159,11 @@ def refund_of(order: Order, *, amount: int | None = None) -> dict[str, Any]:
         "currency": order.currency,
         "reason": random.choice(("damaged", "late", "returned", "goodwill")),
     }
+
+
+def reservation_of(order: Order) -> dict[str, Any]:
+    """The arguments that keep a few pieces of some article back for an order."""
+    return {"order_id": order.order_id, "sku": random.choice(_ARTICLES), "quantity": random.randint(1, 4)}
 
 
 def document_of(path: str, text: str) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -65,6 +66,52 @@ def refund_and_notify(shop: Shop, work: Work) -> Result:
                 _write_notice(connection, work, order)
                 connection.commit()
     return succeeded(str(first.evidence), "refund", "notice")
+
+
+def reserve_stock(shop: Shop, work: Work) -> Result:
+    """Keep stock back for an order."""
+    with _transaction(shop) as connection:
+        known = _reservation(connection, "idempotency_key", work.idempotency_key)
+        if known:
+            return succeeded(f"reservation/{known['id']}", "reservation")
+        order = _order(connection, work)
+        fault = faults.fault_of(connection, order["id"])
+        wrong = fault in (Fault.WRONG_QUANTITY, Fault.KEEPS_RESERVATION)
+        with work.effect("reservation"):
+            reservation_id = f"RV-{secrets.token_hex(4).upper()}"
+            connection.execute(
+                "INSERT INTO shop.reservations (id, order_id, tenant, sku, quantity, idempotency_key, actor, trace_id)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+                [
+                    *(reservation_id, order["id"], order["tenant"], work.payload["sku"]),
+                    work.payload["quantity"] * (10 if wrong else 1),
+                    *(work.idempotency_key, EXECUTOR_ID, work.trace.trace_id),
+                ],
+            )
+            _mark(connection, work, order["id"])
+            connection.commit()
+        return succeeded(f"reservation/{reservation_id}", "reservation")
+
+
+def release_stock(shop: Shop, work: Work) -> Result:
+    """Give reserved stock back; a reservation that is released already stays so."""
+    with _transaction(shop) as connection:
+        held = _reservation(connection, "id", work.payload["reservation_id"])
+        if held is None:
+            raise NothingSent("RESERVATION_MISSING", "There is no such reservation.")
+        fault = faults.fault_of(connection, held["order_id"])
+        with work.effect("release"):
+            freed = connection.execute(
+                "UPDATE shop.reservations SET status = 'released', actor = %s, released_at = now()"
+                " WHERE id = %s AND status = 'held' RETURNING id",
+                [EXECUTOR_ID, held["id"]],
+            ).fetchone()
+            if freed:
+                _mark(connection, work, held["order_id"])
+            if fault is Fault.KEEPS_RESERVATION:
+                connection.rollback()
+            connection.commit()
+        return succeeded(f"reservation/{held['id']}/released", "release")
 
 
 def set_order_status(shop: Shop, work: Work) -> Result:
@@ -176,6 +223,10 @@ def _refundable(connection: Connection, work: Work) -> dict[str, Any]:
     if work.payload["amount"] > order["amount"] - order["refunded"]:
         raise NothingSent("AMOUNT_TOO_HIGH", "The order has less than that left to refund.")
     return order
+
+
+def _reservation(connection: Connection, column: LiteralString, value: str) -> dict[str, Any] | None:
+    return _one(connection, f"SELECT * FROM shop.reservations WHERE {column} = %s", value)
 
 
 def _receipt(connection: Connection, work: Work) -> str | None:

@@ -62,6 +62,16 @@ def test_a_handshake_pins_the_goal(console, agent):
     }
 
 
+def test_a_session_may_belong_to_a_run_that_is_taken_back_when_a_step_fails(console, agent):
+    console.plan("/sessions", Answer(201, SESSION | {"workflow_run_id": "day-1"}))
+    session = agent.open_session(goal="Pack order 1", ttl_seconds=60, run_id="day-1", on_failure="compensate")
+    assert session.run_id == "day-1"
+    assert console.to("/sessions")[0].body["workflow_run_id"] == "day-1"
+    assert console.to("/sessions")[0].body["on_failure"] == "compensate"
+    console.plan("/runs/day-1", Answer(200, {"run_id": "day-1", "complete": False}))
+    assert agent.run(session.run_id)["complete"] is False
+
+
 def test_a_call_names_the_pin_unless_it_restates_the_goal(console, agent):
     session = _open(agent)
     call = Call(tool="issue_refund", arguments={"order_id": "1"}, call_id="c1")

@@ -49,6 +49,15 @@ def test_the_agent_is_registered_for_every_tool():
     assert sorted(entry["tools"]) == sorted(TOOLS)
 
 
+def test_each_remedy_is_a_tool_of_the_example_and_gets_every_argument_that_it_needs():
+    known = {one["name"]: one for one in DOCUMENTS}
+    for document in DOCUMENTS:
+        remedies = contract.validate(document, compile_predicate=_fault).recovery
+        for relation, remedy in remedies.whole.items():
+            wanted = known[remedy.tool]["arguments_schema"]["required"]
+            assert sorted(remedy.arguments) == sorted(wanted), (document["name"], relation)
+
+
 def test_what_cannot_be_undone_waits_for_a_person():
     kinds = {one["name"]: one["reversibility"] for one in DOCUMENTS}
     irreversible = {name for name, kind in kinds.items() if kind == "IRREVERSIBLE"}
@@ -60,7 +69,7 @@ def test_every_case_is_labelled_as_the_examples():
 
 
 def test_the_table_has_every_case_of_the_example():
-    assert len(TABLE) == 17
+    assert len(TABLE) == 20
 
 
 def test_no_system_carries_a_secret():

@@ -14,6 +14,7 @@ import pytest
 
 from counterfoil.canonical import canonical, digest
 from counterfoil.proof import encode
+from example.executor import TOOLS
 from example.faults import Fault
 from example.stage import refund_of
 from tests.client.consoles import Answer, stand_in, started
@@ -160,7 +161,7 @@ def test_setting_up_and_registering_can_be_repeated(console, start):
         child = start(program)
         _, said = child.communicate(timeout=30)
         assert child.returncode == 0, said
-    assert len(console.to("/contracts")) == 16
+    assert len(console.to("/contracts")) == 2 * len(TOOLS)
     assert len(console.to("/systems")) == 6
 
 

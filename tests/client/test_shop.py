@@ -11,7 +11,7 @@ from counterfoil.lease import LeaseOver
 from counterfoil.work import NothingSent
 from example import faults, shop, tools
 from example.faults import Fault
-from example.stage import document_of, refund_of
+from example.stage import document_of, refund_of, reservation_of
 
 
 def test_setting_up_again_changes_nothing(place, stage):
@@ -152,6 +152,47 @@ def test_the_second_effect_can_be_lost_and_success_told(place, stage, work_for):
     assert result.status == "success"
     assert len(place.rows("refunds", order_id=order.order_id)) == 1
     assert place.rows("notices", order_id=order.order_id) == []
+
+
+def _reserve(place, stage, work_for, fault=None, key=None):
+    order = stage.order(fault=fault)
+    work = work_for("reserve_stock", reservation_of(order), key=key)
+    result = tools.reserve_stock(place.shop, work)
+    return result, work, place.rows("reservations", order_id=order.order_id)
+
+
+def _release(place, work_for, row, key=None):
+    return tools.release_stock(place.shop, work_for("release_stock", {"reservation_id": row["id"]}, key=key))
+
+
+def test_stock_is_kept_back_once_per_key(place, stage, work_for):
+    result, work, (row,) = _reserve(place, stage, work_for)
+    assert result.evidence == f"reservation/{row['id']}"
+    assert (row["sku"], row["quantity"], row["status"]) == (work.payload["sku"], work.payload["quantity"], "held")
+    assert tools.reserve_stock(place.shop, work) == result
+    assert len(place.rows("reservations", idempotency_key=work.idempotency_key)) == 1
+
+
+def test_a_reservation_of_the_wrong_quantity_says_success_and_can_be_released(place, stage, work_for):
+    result, work, (row,) = _reserve(place, stage, work_for, Fault.WRONG_QUANTITY)
+    assert (result.status, row["quantity"]) == ("success", 10 * work.payload["quantity"])
+    for _ in range(2):
+        assert _release(place, work_for, row, key=f"back-{row['id']}").status == "success"
+    (after,) = place.rows("reservations", id=row["id"])
+    assert (after["status"], after["released_at"] is not None) == ("released", True)
+    assert len(place.rows("audit", idempotency_key=f"back-{row['id']}")) == 1
+
+
+def test_a_release_can_be_lost_and_success_told(place, stage, work_for):
+    _, _, (row,) = _reserve(place, stage, work_for, Fault.KEEPS_RESERVATION)
+    assert _release(place, work_for, row).status == "success"
+    assert place.rows("reservations", id=row["id"])[0]["status"] == "held"
+
+
+def test_a_reservation_that_is_not_there_is_refused_before_anything_is_sent(place, work_for):
+    with pytest.raises(NothingSent) as caught:
+        _release(place, work_for, {"id": "RV-00000000"})
+    assert caught.value.code == "RESERVATION_MISSING"
 
 
 def _set_status(place, work_for, order):

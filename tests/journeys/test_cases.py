@@ -23,11 +23,13 @@ STARTED = ("PROPOSED", "VALIDATED", "EXECUTING")
 SEEN = (*STARTED, "PENDING")
 DONE = (*SEEN, "COMMITTED", "RECONCILED_SUCCESS")
 WRONG = (*SEEN, "COMMITTED", "RECONCILIATION_FAILED", "REVIEW_REQUIRED")
+RELEASED = (*SEEN, "COMMITTED", "RECONCILIATION_FAILED", "COMPENSATING")
 IN_PART = (*SEEN, "COMMITTED", "PARTIALLY_COMMITTED", "REVIEW_REQUIRED")
 SILENT = (*STARTED, "UNKNOWN", "PENDING")
 
 CONFIRMED = "Done, and confirmed in the system of record."
 ABSENT = "Failed. The system of record shows that nothing happened."
+REVERSED = "It was done and then reversed; the reversal is confirmed."
 HELD = "Not settled. It waits for a person to review it."
 UNTRIED = "Not executed. Nothing has been attempted."
 
@@ -201,6 +203,34 @@ TABLE = [
         left={"refunds": 0},
     ),
     row(
+        pytest.mark.req("R-RP-03", "R-RP-37", "R-RP-44", "R-RP-45", "R-RP-50"),
+        case="wrong_quantity",
+        path=(*RELEASED, "COMPENSATED"),
+        told=("COMPENSATED", REVERSED),
+        found="VALUE_MISMATCH",
+        decided="RT-03",
+        review=True,
+        left={"reservations": 1},
+    ),
+    row(
+        pytest.mark.req("R-HS-13", "R-RP-47"),
+        case="release_lost",
+        path=(*RELEASED, "COMPENSATION_FAILED", "REVIEW_REQUIRED"),
+        told=("REVIEW_REQUIRED", HELD),
+        found="VALUE_MISMATCH",
+        decided="RT-50",
+        review=True,
+        left={"reservations": 1},
+    ),
+    row(
+        case="run_taken_back",
+        path=(*SEEN, "FAILED"),
+        told=("FAILED", ABSENT),
+        found="STALE_STATE",
+        decided="RT-11",
+        left={"reservations": 2},
+    ),
+    row(
         case="dead_letter",
         path=IN_PART,
         told=("REVIEW_REQUIRED", HELD),
@@ -217,7 +247,10 @@ TABLE = [
         decided="RT-04",
         review=True,
     ),
-    *(row(case=name, path=DONE, told=("COMPLETED", CONFIRMED)) for name in ("order_status", "order_event")),
+    *(
+        row(case=name, path=DONE, told=("COMPLETED", CONFIRMED))
+        for name in ("order_status", "order_event", "stock_reserved")
+    ),
     *(row(case=name, path=DONE, told=("COMPLETED", CONFIRMED)) for name in ("document_write", "refund_with_notice")),
 ]
 ROWS: list[Row] = [each.values[0] for each in TABLE]  # type: ignore[attr-defined]
@@ -228,6 +261,9 @@ REFUSED = [
     pytest.param("drifted_goal", "ASK_DRIFT", marks=pytest.mark.req("R-PA-06")),
 ]
 GATE_ONLY = [str(each.values[0]) for each in REFUSED]
+
+
+SLOW = ("approval_runs_out", "late_consumer", "dies_before_write", "run_taken_back", "release_lost")
 
 
 @dataclass(frozen=True)
@@ -250,7 +286,7 @@ class Played:
 def played(busy_ground: Ground) -> Played:
     """Everything is sent, and what is to be approved is approved; nothing is waited for."""
     # The slow ones first.
-    rows = sorted(ROWS, key=lambda each: each.case not in ("approval_runs_out", "late_consumer", "dies_before_write"))
+    rows = sorted(ROWS, key=lambda each: each.case not in SLOW)
     sent = {each.name: busy_ground.send(each.case, approved=each.approved) for each in rows}
     for name in GATE_ONLY:
         sent[name] = busy_ground.send(name)
@@ -303,6 +339,46 @@ def test_what_the_gate_refuses_is_on_its_record_and_is_no_action(played, case, c
     assert (session["calls_accepted"], session["calls_refused"]) == (0, 1)
     page = ground.reviewer.http.get(f"/t/example/sessions/{sent.session_id}")
     assert code in page.text
+
+
+@pytest.mark.req("R-RP-43", "R-RP-47")
+def test_what_a_recovery_left_in_the_shop_is_what_is_told_of_it(played):
+    ground = played.ground
+    ground.wait_for(played.action("wrong_quantity"), "COMPENSATED")
+    ground.wait_for(played.action("release_lost"), "REVIEW_REQUIRED")
+    (released,) = ground.rows("reservations", played.target("wrong_quantity"))
+    (kept,) = ground.rows("reservations", played.target("release_lost"))
+    assert (released["status"], kept["status"]) == ("released", "held")
+    (child,) = ground.operator.items("/actions", target=f"reservation/{kept['id']}")
+    assert child["state"] == "REVIEW_REQUIRED"
+    assert [each["state"] for each in ground.cases(child["action_id"])] == ["OPEN"]
+
+
+@pytest.mark.req("R-RP-32", "R-RP-37", "R-RP-39", "R-RP-44")
+def test_a_run_whose_last_step_fails_is_taken_back_last_step_first(played):
+    ground, sent = played.ground, played.sent["run_taken_back"]
+    ground.until(lambda: _unwound(ground, sent) == "DONE", lambda: ground.agent.run(sent.session_id))
+    run = ground.agent.run(sent.session_id)
+    assert (run["complete"], [each["state"] for each in run["steps"]]) == (
+        False,
+        ["RECONCILED_SUCCESS", "RECONCILED_SUCCESS", "FAILED"],
+    )
+    assert [each["status"] for each in ground.rows("reservations", played.target("run_taken_back"))] == ["released"] * 2
+    undone = [step["recovery"][0]["action_id"] for step in run["steps"][:2]]
+    done = [_reconciled(ground, step["action_id"]) for step in run["steps"][:2]]
+    back = [_reconciled(ground, action_id) for action_id in undone]
+    assert (done[0] < done[1]) == (back[0] > back[1])
+    for step in run["steps"][:2]:
+        told = ground.agent.report(step["action_id"])
+        assert (told.code, told.completed) == ("COMPENSATED", False)
+
+
+def _unwound(ground, sent):
+    return (ground.agent.run(sent.session_id)["unwinding"] or {}).get("state")
+
+
+def _reconciled(ground, action_id):
+    return next(_at(each) for each in ground.history(action_id) if each["state"] == "RECONCILED_SUCCESS")
 
 
 @pytest.mark.req("R-AP-08")
