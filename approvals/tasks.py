@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from approvals import queries
 from approvals.operations import follow_ups, leases, votes
+from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -54,7 +55,7 @@ def propose_follow_ups() -> int:
     """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
     at = timezone.now()
     proposed = 0
-    for order in record.orders_placed():
+    for order in record.orders_due(at=at, proposed=False):
         try:
             with tenancy(order.tenant_id):
                 made = follow_ups.propose(
@@ -63,8 +64,10 @@ def propose_follow_ups() -> int:
             proposed += made is not None
         except follow_ups.NotYet as wait:
             log.info("the order %s waits: %s", order.event_id, wait)
+            ledger.order_later(order, at=at)
         except (DatabaseError, Refused):
             log.exception("the order %s was not proposed", order.event_id)
+            ledger.order_later(order, at=at)
     _stop_runs(at=at)
     return proposed
 

@@ -321,15 +321,20 @@ class Freeze(models.Model):
 
 
 class Order(models.Model):
-    """A recovery action that was ordered and has not ended. Ids only, outside row-level security: it is a queue."""
+    """A recovery action that was ordered and has not ended. Ids only, outside row-level security: it is a queue.
+
+    Until it is `proposed`, `approvals` has to look at it; from then on `reviews`, which carries its end over.
+    """
 
     event_id = models.UUIDField(primary_key=True)
     tenant_id = models.UUIDField()
     action_id = models.UUIDField()
     placed_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    proposed = models.BooleanField(default=False)
 
     class Meta:
-        indexes = [models.Index(fields=["placed_at"], name="order_by_time")]
+        indexes = [models.Index(fields=["proposed", "due_at"], name="order_by_time")]
 
     def __str__(self) -> str:
         return str(self.event_id)

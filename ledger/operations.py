@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID, uuid4
@@ -553,8 +553,27 @@ def _order(
     )
     head = append(head, happening, actor=actor, at=at)
     assert head.event_id is not None
-    Order.objects.create(event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at)
+    Order.objects.create(event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at)
     return head
+
+
+ORDER_PATIENCE = timedelta(seconds=30)
+
+
+def order_proposed(*, event_id: UUID, at: datetime) -> None:
+    """The order was proposed, or refused: from now on its end is looked for."""
+    Order.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
+
+
+def order_later(order: Order, *, at: datetime) -> None:
+    """Nothing can be done about an order now: look again, the later the longer it has waited."""
+    wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
+    Order.objects.filter(event_id=order.event_id).update(due_at=at + wait)
+
+
+def wake_order(*, event_id: UUID, at: datetime) -> None:
+    """Its recovery action has moved: look at the order at once."""
+    Order.objects.filter(event_id=event_id).update(due_at=at)
 
 
 def end_order(*, event_id: UUID) -> None:

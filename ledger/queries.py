@@ -182,9 +182,10 @@ def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
 
 
-def orders_placed(*, limit: int = 500) -> list[Order]:
-    """Recovery actions that were ordered and have not ended, oldest first, of all tenants."""
-    return list(Order.objects.order_by("placed_at", "event_id")[:limit])
+def orders_due(*, at: datetime, proposed: bool, limit: int = 200) -> list[Order]:
+    """Recovery actions to propose, or proposed ones whose end to look for, of all tenants, longest due first."""
+    found = Order.objects.filter(proposed=proposed, due_at__lte=at)
+    return list(found.order_by("due_at", "event_id")[:limit])
 
 
 def ordered(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:

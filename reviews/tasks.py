@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -46,14 +47,18 @@ def take_readings() -> int:
 def recover() -> int:
     """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
     at, moved = timezone.now(), 0
-    for order in record.orders_placed():
+    for order in record.orders_due(at=at, proposed=True):
         try:
             with tenancy(order.tenant_id):
-                moved += aftermath.advance(
+                ended = aftermath.advance(
                     tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
                 )
         except (DatabaseError, Refused):
             log.exception("the end of the order %s was not carried over", order.event_id)
+            ended = False
+        moved += ended
+        if not ended:
+            ledger.order_later(order, at=at)
     for tenant_id, unwinding_id in unwindings.open_ones():
         try:
             with tenancy(tenant_id):

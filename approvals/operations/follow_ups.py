@@ -40,6 +40,7 @@ def propose(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
     `NotYet` leaves the order as it is; the caller's transaction is rolled back by it.
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    ledger.order_proposed(event_id=event_id, at=at)
     detail = record.ordered(tenant_id, action_id).get(event_id)
     if detail is None or detail["refused"] or record.child_of(tenant_id, event_id) is not None:
         return None

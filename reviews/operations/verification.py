@@ -268,6 +268,8 @@ def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at:
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
     ledger.after_failure(action, str(outcome.state), at=at)
+    if action.ordered_by is not None and outcome.settled:
+        ledger.wake_order(event_id=action.ordered_by, at=at)
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
 

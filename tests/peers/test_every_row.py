@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import pytest
@@ -289,8 +290,10 @@ def on_a_standby(place: Place) -> UUID:
 def not_undone(place: Place, **facts: Any) -> UUID:
     """A compensation that the gate refuses."""
     action_id = place.carry_out(place.undoable(argument="moon", **facts), wrong(place))
-    before.propose_follow_ups()
-    after.recover()
+    later = place.office.now() + 2 * SETTLED
+    with patch("django.utils.timezone.now", lambda: later):
+        before.propose_follow_ups()
+        after.recover()
     return action_id
 
 

@@ -152,6 +152,7 @@ def test_a_frozen_target_keeps_the_order_waiting(cashier: Counter, clock: Clock)
     after.recover()
     assert cashier.state(action_id) == "COMPENSATING"
     cashier.operator.post(f"/freezes/{freeze['freeze_id']}/lift", {"reason": "Go on."})
+    clock.forward(seconds=60)
     assert child_of(cashier, action_id) is not None
 
 
