@@ -11,7 +11,7 @@ def key(*columns: str) -> tuple[str, models.CompositePrimaryKey]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("reviews", "0006_casework"), ("ledger", "0007_batches")]
+    dependencies = [("reviews", "0006_casework"), ("ledger", "0008_batches")]
     operations = [
         migrations.CreateModel(
             "Batch",

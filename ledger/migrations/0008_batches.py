@@ -20,5 +20,5 @@ INSERT = "INSERT INTO ledger_transition (kind, from_state, to_state) VALUES " + 
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0006_orders")]
+    dependencies = [("ledger", "0007_order_queue")]
     operations = [migrations.RunSQL(INSERT, migrations.RunSQL.noop)]
