@@ -45,6 +45,7 @@ def _figures(request: Request) -> list[dict[str, Any]]:
     counted = (
         ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), before.waiting(tenant)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
+        ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
         ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", record.standing(tenant, UNKNOWN)),
         ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", record.standing(tenant, HELD)),
         ("state-verifying", "Being verified", f"{actions}?state=PENDING", record.standing(tenant, VERIFYING)),
@@ -53,6 +54,12 @@ def _figures(request: Request) -> list[dict[str, Any]]:
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
         for icon, word, href, (count, oldest) in counted
     ]
+
+
+def _incidents(tenant: UUID) -> tuple[int, Any]:
+    """How many incidents are open, and since when the oldest is."""
+    found = after.open_incidents(tenant)
+    return len(found), min((each.opened_at for each in found), default=None)
 
 
 def _waiting(request: Request) -> list[dict[str, Any]]:

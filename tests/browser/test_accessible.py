@@ -34,6 +34,8 @@ def paths(site):
         f"incidents/{incident_of(site, case)}",
         f"incidents/{incident_of(site, case)}/post-mortem",
         "freezes",
+        "cases/batches",
+        f"cases/batches/{batch_of(site, case)}",
         "runbooks",
         "actions",
         action,
@@ -47,6 +49,20 @@ def incident_of(site, case):
 
     with tenancy(site.stage.tenant):
         return queries.incidents_of(site.stage.tenant, case.id)[0].id
+
+
+def batch_of(site, case):
+    from datetime import UTC, datetime
+
+    from ledger import operations as ledger
+    from ledger.tenancy import tenancy
+    from reviews.operations import batches
+    from reviews.rules.batches import Kind
+
+    by = ledger.Actor("person", site.stage.person("operator").actor_id)
+    order = {"kind": Kind.COMMENT, "wanted": {"text": "Look at the statement."}, "selected": [case.id]}
+    with tenancy(site.stage.tenant):
+        return batches.start(tenant_id=site.stage.tenant, by=by, at=datetime.now(UTC), **order).id
 
 
 @pytest.mark.parametrize(("look", "size"), [("light", (1440, 900)), ("dark", (640, 450))])

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from reviews import tasks
+from ledger.tenancy import tenancy
+from reviews import queries, tasks
 from reviews.operations import claims, rechecks
 from tests.workshop import Clock, Workshop, contract, result
 
@@ -109,6 +110,20 @@ def test_a_person_settles_a_contradiction_and_the_state_stays(
     assert settle(shop, shop.case_of(written), resolution)["state"] == "RESOLVED"
     assert shop.state(written) == "RECONCILED_SUCCESS"
     assert shop.report(written)["code"] == code
+
+
+def test_later_evidence_against_a_settled_case_reopens_it(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
+    (tmp_path / "documents" / "notes" / "today.md").unlink()
+    clock.forward(minutes=61)
+    look_again(shop, written, clock)
+    case = shop.case_of(written)
+    settle(shop, case, "ATTEST_PRESENT")
+    assert shop.case_of(written) is None
+    clock.forward(hours=24)
+    assert look_again(shop, written, clock) is True
+    with tenancy(shop.tenant):
+        again = queries.case_of(shop.tenant, UUID(written))
+    assert (str(again.id), again.state, again.reason) == (case["case_id"], "OPEN", "CONTRADICTED")
 
 
 def test_a_second_look_can_withdraw_a_contradiction(shop: Workshop, written: str, clock: Clock, tmp_path: Path):
