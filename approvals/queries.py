@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Q
@@ -12,6 +14,7 @@ from approvals.models import Agent, AgentVersion, Approval, Attempt, Call, Due, 
 from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
+from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import first
 
@@ -170,6 +173,16 @@ def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
     if row is None:
         raise LookupError(f"no contract {contract_digest}")
     return contracts.stored(bytes(row.document), expected_digest=contract_digest)
+
+
+def is_untellable(action: Any, unverifiable: Collection[str]) -> bool:
+    """Whether the action can be neither taken back nor verified now: one of its systems is among `unverifiable`."""
+    if not unverifiable or not action.mutating or action.reversibility != Reversibility.IRREVERSIBLE:
+        return False
+    verification = disclosed_contract(action.tenant_id, action.contract_digest).verification
+    if verification is None:
+        return False
+    return any(system in unverifiable for system in (verification.system, *(s.system for s in verification.further)))
 
 
 def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]:

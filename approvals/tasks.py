@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection
 from datetime import datetime
+from uuid import UUID
 
 from celery import shared_task
 from django.db import DatabaseError
@@ -19,9 +21,8 @@ from ledger.tenancy import tenancy
 log = logging.getLogger(__name__)
 
 
-@shared_task
-def lapse() -> int:
-    """End what has run out, each in a transaction of its own."""
+def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int:
+    """End what has run out, each in a transaction of its own; `unverifiable` names a tenant's systems that are away."""
     at = timezone.now()
     due = queries.due(at=at)
     for tenant_id, subject_id, what in due:
@@ -30,7 +31,8 @@ def lapse() -> int:
                 if what == "lease":
                     leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
                 else:
-                    votes.expire(tenant_id=tenant_id, approval_id=subject_id, at=at)
+                    away = unverifiable(tenant_id)
+                    votes.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
         except (DatabaseError, Refused):
             log.exception("what was due for %s did not end", subject_id)
     _renew(at=at)

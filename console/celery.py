@@ -69,7 +69,7 @@ app.conf.update(
             "options": {"expires": 5},
         },
         "recover": {"task": "reviews.tasks.recover", "schedule": 1.0, "options": {"expires": 5}},
-        "lapse": {"task": "approvals.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
+        "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},

@@ -1,4 +1,4 @@
-"""What Celery runs where the directory is needed: forgetting what is too old, and batches in somebody's name."""
+"""What Celery runs where the directory is needed, or where what comes before an effect must know what comes after."""
 
 from __future__ import annotations
 
@@ -11,22 +11,34 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from approvals import tasks as before
 from console import operations, queries
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import batches
+from reviews.operations import batches, hooks
 
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
 WITHIN_S = 10.0
+# Longer than any provider goes on sending the same webhook.
+DELIVERIES_KEPT = timedelta(days=7)
+
+
+@shared_task
+def lapse() -> int:
+    """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
+    at = timezone.now()
+    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys())
 
 
 @shared_task
 def tidy() -> None:
-    """Drop the answers and proofs of the day before yesterday."""
-    operations.forget(before=timezone.now() - KEPT)
+    """Drop the answers and proofs of the day before yesterday, and which webhooks came last week."""
+    at = timezone.now()
+    operations.forget(before=at - KEPT)
+    hooks.forget(before=at - DELIVERIES_KEPT)
 
 
 @shared_task

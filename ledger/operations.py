@@ -405,6 +405,7 @@ def register_system(
         )
         head = Head(tenant_id=tenant_id, id=row.id, kind="system")
     else:
+        row.pattern, row.settings = pattern, dict(settings)
         System.objects.filter(tenant_id=tenant_id, id=row.id).update(pattern=pattern, settings=dict(settings))
         head = lock(tenant_id=tenant_id, subject_id=row.id, kind="system")
     append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -31,6 +31,7 @@ from ledger.models import (
 )
 from ledger.rules import contract as contracts
 from ledger.rules import sealing
+from ledger.rules.canonical import digest
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
@@ -521,6 +522,22 @@ def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[F
 
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
     return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
+
+
+def action_of_key(tenant_id: UUID, key: str) -> UUID | None:
+    """The action whose mutation was sent with this idempotency key."""
+    kept = first(Idempotency, "tenant_id = $1 AND key_hash = $2", tenant_id, digest(key.encode()))
+    return kept.action_id if kept is not None else None
+
+
+def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUID | None:
+    """The newest mutating action on a target that is in one of these states."""
+    found = first(
+        Action,
+        "tenant_id = $1 AND target = $2 AND mutating AND state = ANY($3) ORDER BY id DESC LIMIT 1",
+        *(tenant_id, target, sorted(states)),
+    )
+    return found.id if found is not None else None
 
 
 def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempotency]:

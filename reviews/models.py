@@ -112,6 +112,39 @@ class Health(models.Model):
         return str(self.system_id)
 
 
+class Hook(models.Model):
+    """An opaque address for one system's webhooks. Ids only, outside row-level security: it says which tenant it is."""
+
+    id = models.UUIDField(primary_key=True)
+    tenant_id = models.UUIDField()
+    system_id = models.UUIDField()
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "system_id"], name="hook_by_system")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class HookDelivery(models.Model):
+    """A webhook that was taken, so that it is taken once; forgotten when no provider repeats it any more."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "hook_id", "webhook_id")
+    tenant_id = models.UUIDField()
+    hook_id = models.UUIDField()
+    webhook_id = models.CharField(max_length=256)
+    action_id = models.UUIDField(null=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "at"], name="hook_delivery_by_time")]
+
+    def __str__(self) -> str:
+        return self.webhook_id
+
+
 class Run(models.Model):
     """One verification run: codes only; what was read and what the predicates said is evidence behind `pointer`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Coalesce
 
 from ledger import queries as record
+from ledger.rules import policies
 from ledger.tenancy import ask, select
 from reviews.models import (
     Batch,
@@ -19,6 +19,8 @@ from reviews.models import (
     Case,
     Comment,
     Health,
+    Hook,
+    HookDelivery,
     Incident,
     IncidentLink,
     Observation,
@@ -27,6 +29,7 @@ from reviews.models import (
     Schedule,
 )
 from reviews.rules.batches import Progress
+from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -34,12 +37,15 @@ def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
 
 
 def observations_of_all(tenant_id: UUID, action_ids: list[UUID]) -> list[Observation]:
-    """The observations of these actions, oldest first."""
-    return select(Observation, "tenant_id = $1 AND action_id = ANY($2) ORDER BY id", tenant_id, action_ids)
+    """What the tools and the runtime answered about these actions, oldest first; a webhook is no answer."""
+    answers = "tenant_id = $1 AND action_id = ANY($2) AND source <> 'webhook' ORDER BY id"
+    return select(Observation, answers, tenant_id, action_ids)
 
 
 def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
-    return Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
+    """The newest answer of the tool or the runtime."""
+    found = Observation.objects.filter(tenant_id=tenant_id, action_id=action_id).exclude(source="webhook")
+    return found.order_by("-id").first()
 
 
 def observed(observation: Observation) -> dict[str, Any]:
@@ -240,15 +246,6 @@ def recent_runs(tenant_id: UUID, *, limit: int = 200) -> list[Run]:
     return list(Run.objects.filter(tenant_id=tenant_id).order_by("-id")[:limit])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Debt:
-    """What waits for its verification by one system, counted up to 10,000; since when the longest has waited."""
-
-    waiting: int
-    due: int
-    oldest_at: datetime | None
-
-
 def debt(tenant_id: UUID, system_id: UUID, *, at: datetime) -> Debt:
     """The verification debt of a system: actions whose outcome it must still tell."""
     [(waiting, due, oldest_at)] = ask(
@@ -302,3 +299,43 @@ def progress(tenant_id: UUID, batch_ids: list[UUID]) -> dict[UUID, Progress]:
         each: Progress(sum(by.values()), by.get("DONE", 0), by.get("REFUSED", 0), by.get("LEFT", 0))
         for each, by in counts.items()
     }
+
+
+def hook(hook_id: UUID) -> Hook | None:
+    """A webhook address in use, whosever it is; the caller does not know the tenant yet."""
+    return Hook.objects.filter(id=hook_id, revoked_at__isnull=True).first()
+
+
+def hooks_of(tenant_id: UUID, system_id: UUID) -> list[Hook]:
+    """The webhook addresses of a system, the revoked ones too, oldest first."""
+    return list(Hook.objects.filter(tenant_id=tenant_id, system_id=system_id).order_by("created_at", "id"))
+
+
+def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetime]:
+    """When each of these addresses last took a webhook, as far back as deliveries are kept."""
+    found = HookDelivery.objects.filter(tenant_id=tenant_id, hook_id__in=hook_ids).order_by("hook_id", "-at")
+    return dict(found.distinct("hook_id").values_list("hook_id", "at"))
+
+
+def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
+    """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
+    policy = record.active_policies(tenant_id)["verification"]
+    rules = policies.stop_release(orjson.loads(bytes(policy.document)))
+    asked = healths(tenant_id)
+    counted = rules.waiting is not None or rules.oldest_s is not None
+    if not asked and not counted:
+        return {}
+    found: dict[str, Stop] = {}
+    for system in record.systems(tenant_id):
+        health = asked.get(system.id)
+        owed = debt(tenant_id, system.id, at=at) if counted else NO_DEBT
+        stop = release_stop(
+            rules,
+            is_open=health is not None and health.probe_at is not None,
+            stopped=health is not None and health.stopped_at is not None,
+            debt=owed,
+            at=at,
+        )
+        if stop is not None:
+            found[system.name] = stop
+    return found

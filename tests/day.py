@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
+from reviews.rules import hooks
 from tests.callers import Api
 from tests.workshop import CONTRACTS, GOAL, Clock, Workshop
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
 SITUATION = {"triggers": ["NO_OP_FAILURE"], "side_effect_class": "LOW_RISK_INTERNAL", "reversibility": "REVERSIBLE"}
+SECRET = "whsec_" + b64encode(b"a secret of at least 24 bytes").decode()
 CALLERS = ("agent", "operator_key", "executor", "auditor", "reviewer", "operator")
 
 
@@ -71,11 +74,31 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
 
 def register(shop: Workshop) -> None:
     shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
+    answer_for(shop)
     shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
     shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
     shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
     shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
     shop.register(executor_id="second")
+
+
+def answer_for(shop: Workshop) -> None:
+    """The systems' day: an address for webhooks, and a stop that did not last."""
+    path = "/systems/shop/hooks"
+    hook = shop.operator_key.post(path, {"secret": SECRET}).json()["hook_id"]
+    shop.operator_key.get(path)
+    shop.operator_key.post(f"{path}/{hook}/rotate", {"secret": SECRET})
+    shop.operator_key.post(f"/hooks/{hook}", {}, **signed())
+    shop.operator_key.post(f"{path}/{hook}/revoke", {"reason": "It was a trial."})
+    shop.operator.post("/systems/shop/stop-releasing", {"reason": "They migrate."})
+    shop.operator.post("/systems/shop/resume-releasing", {"reason": "They are through."})
+
+
+def signed() -> dict[str, str]:
+    """The headers of a webhook whose body is an empty object."""
+    at = str(int(timezone.now().timestamp()))
+    made = hooks.signature(hooks.key_of(SECRET), webhook_id="msg_1", timestamp=at, body=b"{}")
+    return {"webhook-id": "msg_1", "webhook-timestamp": at, "webhook-signature": made}
 
 
 def propose(shop: Workshop) -> str:

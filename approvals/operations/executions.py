@@ -9,6 +9,7 @@ What must be true after a crash (architecture.md, crash table):
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,7 +25,7 @@ from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.orders import grant_public_key, released, terms_of
 from approvals.operations.votes import approval_block, request_again, void
-from approvals.queries import disclosed_contract
+from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
 from ledger import operations as ledger
@@ -59,6 +60,12 @@ class NotStartable(Refused):
     code = "NOT_STARTABLE"
 
 
+class SystemUnverifiable(Refused):
+    """The system that would have to tell the outcome is away, and the action could not be taken back; it waits."""
+
+    code = "SYSTEM_UNVERIFIABLE"
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
     """What an executor needs to carry out exactly what was approved."""
@@ -84,7 +91,9 @@ class StartRequest:
     payload_hash: str | None
 
 
-def start(*, tenant_id: UUID, request: StartRequest, by: ledger.Actor, at: datetime) -> Started | Refused:
+def start(
+    *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
+) -> Started | Refused:
     """Spend a grant and start an attempt, in one transaction, before any effect (R-EX-01, R-AP-24).
 
     A refusal is raised and leaves nothing behind, except where the rules want it on record: then it is returned, and
@@ -112,7 +121,7 @@ def start(*, tenant_id: UUID, request: StartRequest, by: ledger.Actor, at: datet
     if request.payload_hash is not None and request.payload_hash != action.payload_hash:
         return _fail_closed(head, action, request, by=by, at=at)
     approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
-    _check_release(action, approval, policies, at=at)
+    _check_release(action, approval, unverifiable, at=at)
     return _begin(head, action, approval, grant, request, by=by, at=at)
 
 
@@ -138,23 +147,29 @@ def _spend(tenant_id: UUID, grant: grants.Grant, request: StartRequest, *, at: d
     raise grants.GrantExpired if row.voided_at is None else GrantInvalid
 
 
-def _check_release(action: Any, approval: Approval | None, policies: dict[str, Any], *, at: datetime) -> None:
+def _check_release(action: Any, approval: Approval | None, unverifiable: Collection[str], *, at: datetime) -> None:
     """Everything that was true at the claim must still be true in this transaction (R-AP-24)."""
     tenant_id = action.tenant_id
     if approval is not None:
-        refusal = released(approval, at=at)
-        if refusal is not None:
-            raise refusal
-        if approval.payload_hash != action.payload_hash:
-            raise binding.PayloadChanged
-        if approval.contract_digest != action.contract_digest:
-            raise binding.ContractChanged
+        _check_approval(action, approval, at=at)
     if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
         raise binding.TargetFrozen
     if not action.relation and record.is_unwinding(tenant_id, action.run_id):
         raise RunTakenBack
     if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
         raise DuplicateBlocked
+    if is_untellable(action, unverifiable):
+        raise SystemUnverifiable
+
+
+def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
+    refusal = released(approval, at=at)
+    if refusal is not None:
+        raise refusal
+    if approval.payload_hash != action.payload_hash:
+        raise binding.PayloadChanged
+    if approval.contract_digest != action.contract_digest:
+        raise binding.ContractChanged
 
 
 def _begin(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -17,7 +17,7 @@ from approvals import queries
 from approvals.models import Approval, Executor, Grant
 from approvals.operations.executors import owned
 from approvals.operations.votes import request_again
-from approvals.queries import disclosed_contract
+from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
 from ledger import operations as ledger
 from ledger import queries as record
@@ -51,43 +51,55 @@ class Waiting:
 
 
 def orders(
-    *, tenant_id: UUID, tools: Iterable[str], after: UUID | None = None, limit: int = PAGE, at: datetime
+    *,
+    tenant_id: UUID,
+    tools: Iterable[str],
+    after: UUID | None = None,
+    limit: int = PAGE,
+    unverifiable: Collection[str] = (),
+    at: datetime,
 ) -> list[Waiting]:
-    """The validated actions of these tools, oldest first, each ready or with what it waits for."""
+    """The validated actions of these tools, oldest first, each ready or with what it waits for.
+
+    `unverifiable` names the systems to which nothing irreversible is released now.
+    """
     found = record.actions_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
-    return list(_orders(tenant_id, found, at=at))
+    return list(_orders(tenant_id, found, unverifiable, at=at))
 
 
-def _startable(tenant_id: UUID, tools: list[str], *, at: datetime) -> Iterator[Waiting]:
+def _startable(tenant_id: UUID, tools: list[str], unverifiable: Collection[str], *, at: datetime) -> Iterator[Waiting]:
     """The same without what waits for people, page by page: nothing that waits hides what is ready behind it."""
     approved = queries.approved_actions(tenant_id)
     after, more = None, True
     while more:
         page = record.actions_to_start(tenant_id, tools, approved=approved, after=after, limit=PAGE)
-        yield from _orders(tenant_id, page, at=at)
+        yield from _orders(tenant_id, page, unverifiable, at=at)
         after, more = (page[-1].id if page else None), len(page) == PAGE
 
 
-def _orders(tenant_id: UUID, actions: list[Any], *, at: datetime) -> Iterator[Waiting]:
+def _orders(tenant_id: UUID, actions: list[Any], unverifiable: Collection[str], *, at: datetime) -> Iterator[Waiting]:
     taken = queries.reserved(tenant_id, [action.id for action in actions], at=at)
     for action in actions:
-        yield Waiting(action.id, action.tool, action.tool_version, _waits_for(tenant_id, action, taken, at=at))
+        waits = _waits_for(tenant_id, action, taken, unverifiable, at=at)
+        yield Waiting(action.id, action.tool, action.tool_version, waits)
 
 
-def _waits_for(tenant_id: UUID, action: Any, taken: set[UUID], *, at: datetime) -> tuple[str, ...]:
+def _waits_for(
+    tenant_id: UUID, action: Any, taken: set[UUID], unverifiable: Collection[str], *, at: datetime
+) -> tuple[str, ...]:
     waits = []
     if not _is_approved(tenant_id, action):
         waits.append("approval")
-    if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
-        waits.append("freeze")
-    if not action.relation and record.is_unwinding(tenant_id, action.run_id):
-        waits.append("unwinding")
-    if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
-        waits.append("open_repeat")
-    if action.blocks_until is not None and action.blocks_until > at:
-        waits.append("back_off")
-    if action.id in taken:
-        waits.append("claim")
+    repeated = action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id)
+    stops = {
+        "freeze": record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target),
+        "unwinding": not action.relation and record.is_unwinding(tenant_id, action.run_id),
+        "open_repeat": repeated,
+        "back_off": action.blocks_until is not None and action.blocks_until > at,
+        "verification": is_untellable(action, unverifiable),
+        "claim": action.id in taken,
+    }
+    waits += [word for word, holds in stops.items() if holds]
     if not waits and _wants_reading(tenant_id, action, at=at):
         waits.append("reading")
     return tuple(waits)
@@ -125,13 +137,20 @@ def _want_reading(tenant_id: UUID, action_id: UUID, *, by: ledger.Actor, at: dat
 
 
 def claim(
-    *, tenant_id: UUID, executor_id: str, tools: Iterable[str] | None, limit: int, by: ledger.Actor, at: datetime
+    *,
+    tenant_id: UUID,
+    executor_id: str,
+    tools: Iterable[str] | None,
+    limit: int,
+    unverifiable: Collection[str] = (),
+    by: ledger.Actor,
+    at: datetime,
 ) -> list[Order]:
     """Reserve up to `limit` ready orders for an executor, each under a grant of its own (D8)."""
     executor = owned(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
     claimed: list[Order] = []
-    for order in _startable(tenant_id, sorted(wanted), at=at):
+    for order in _startable(tenant_id, sorted(wanted), unverifiable, at=at):
         if len(claimed) == limit:
             break
         if order.waiting_for == ("reading",):

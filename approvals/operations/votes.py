@@ -7,6 +7,7 @@ what is believed about the action, except that a rejected or lapsed one fails wi
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Due, Grant, Session, Vote
-from approvals.queries import disclosed_contract
+from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, policy, rendering
 from ledger import operations as ledger
 from ledger import queries as record
@@ -28,6 +29,7 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
 
 STATEMENT_LIFE = timedelta(minutes=5)
+DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
 
 
 class NoSuchApproval(Refused):
@@ -317,8 +319,10 @@ def _note_on_action(approval: Approval, row: Vote, actor: ledger.Actor, *, at: d
     )
 
 
-def fail_unrun(approval: Approval, *, code: str, reason: str, actor: ledger.Actor, at: datetime) -> None:
-    """The action ends without having run (R-AP-10)."""
+def fail_unrun(
+    approval: Approval, *, code: str, reason: str, actor: ledger.Actor, at: datetime, decision: str = ""
+) -> None:
+    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does."""
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     if head.state != "VALIDATED":
         return
@@ -330,16 +334,23 @@ def fail_unrun(approval: Approval, *, code: str, reason: str, actor: ledger.Acto
         ledger.Happening(
             kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
             to="FAILED",
-            changes={"verification": {"status": "NOT_REQUIRED"}},
+            changes={
+                "verification": {"status": "NOT_REQUIRED"},
+                **({"reconciliation": {"recovery_decision": decision}} if decision else {}),
+            },
             detail={"code": code, "reason": reason, "approval_id": str(approval.id)},
+            view={"recovery_row": decision.partition(" ")[0]} if decision else {},
         ),
         actor=actor,
         at=at,
     )
 
 
-def expire(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> None:
-    """End an approval whose time is up, and its action with it; one that was extended is looked at again later."""
+def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
+    """End an approval whose time is up, and its action with it; one that was extended is looked at again later.
+
+    What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
+    """
     head = _locked(tenant_id, approval_id)
     approval = queries.approval(tenant_id, approval_id)
     assert approval is not None
@@ -353,6 +364,11 @@ def expire(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> None:
     ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
     Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
     Due.objects.filter(subject_id=approval_id, what="approval").delete()
+    action = record.action(tenant_id, approval.action_id)
+    if head.state == "APPROVED" and action is not None and is_untellable(action, unverifiable):
+        what = "It was approved, but the system that would have to tell its outcome did not answer in time."
+        fail_unrun(approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at)
+        return
     what = "Nobody decided in time." if head.state == "REQUESTED" else "It was approved, but not started in time."
     fail_unrun(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
 

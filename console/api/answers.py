@@ -87,10 +87,56 @@ class PolicyInForce(Answer):
     document: dict[str, Any]
 
 
+class SystemHealth(Answer):
+    circuit: str
+    since: datetime | None
+    probe_at: datetime | None
+    failures: int
+    reads: int
+    unanswered: int
+    latency_ms: int | None
+    last_read_at: datetime | None
+    last_success_at: datetime | None
+    last_failure: str | None
+    waiting: int
+    due: int
+    oldest_at: datetime | None
+    limits: dict[str, int]
+    not_releasing: str | None
+    stopped_because: str | None
+
+
 class System(Answer):
     name: str
     pattern: str
     settings: dict[str, Any]
+
+
+class SystemSeen(System):
+    health: SystemHealth
+
+
+class Hook(Answer):
+    hook_id: str
+    path: str
+    created_at: datetime
+    revoked_at: datetime | None
+    secrets: int
+    last_taken_at: datetime | None
+
+
+class HookRevoked(Answer):
+    hook_id: str
+    revoked: bool
+
+
+class Releasing(Answer):
+    name: str
+    stopped: bool
+
+
+class Taken(Answer):
+    taken: bool
 
 
 # Sessions and calls

@@ -52,13 +52,28 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string", "format": "uuid"},
     },
     "traceparent": {"description": "W3C trace context; stored with the action and sent on.", "schema": _TEXT},
+    "webhook-id": {"description": "Names the webhook; it is taken once.", "schema": _TEXT, "required": True},
+    "webhook-timestamp": {
+        "description": "Seconds since 1970, no more than five minutes from now.",
+        "schema": _TEXT,
+        "required": True,
+    },
+    "webhook-signature": {
+        "description": "`v1,` and HMAC-SHA-256 over id, timestamp and body in Base64 (Standard Webhooks).",
+        "schema": _TEXT,
+        "required": True,
+    },
     "DPoP": {
         "description": "A proof of possession (RFC 9449) by the executor's registered key.",
         "schema": _TEXT,
         "required": True,
     },
 }
-_ALSO: Final = {"console_api_sessions_propose": "traceparent", "console_api_executions_start": "DPoP"}
+_ALSO: Final = {
+    "console_api_sessions_propose": ["traceparent"],
+    "console_api_executions_start": ["DPoP"],
+    "console_api_systems_receive": ["webhook-id", "webhook-timestamp", "webhook-signature"],
+}
 _RESULT: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["result"],
@@ -136,18 +151,18 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _complete(method: str, operation: dict[str, Any]) -> None:
-    secured = "security" in operation
+    secured, webhook = "security" in operation, operation["operationId"] == "console_api_systems_receive"
     in_path = any(parameter["in"] == "path" for parameter in operation["parameters"])
     asked = method == "post" or any(parameter["in"] == "query" for parameter in operation["parameters"])
     statuses = {
         "400": method == "post",
         "401": secured,
-        "403": secured,
+        "403": secured or webhook,
         "404": in_path or method == "post",
         "409": method == "post",
         "413": method == "post",
         "422": asked,
-        "429": secured,
+        "429": secured or webhook,
         "500": True,
         "503": True,
     }
@@ -158,9 +173,9 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         if possible and status not in declared
     }
     operation["responses"] = declared | refusals
-    headers = ["Idempotency-Key"] if method == "post" else []
+    headers = ["Idempotency-Key"] if method == "post" and not webhook else []
     headers += ["X-Tenant"] if "people" in operation.get("description", "") else []
-    headers += [_ALSO[operation["operationId"]]] if operation["operationId"] in _ALSO else []
+    headers += _ALSO.get(operation["operationId"], [])
     operation["parameters"] += [{"$ref": f"#/components/parameters/{name.replace('-', '')}"} for name in headers]
 
 

@@ -33,6 +33,7 @@ from console.api.results import read_result
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
+from reviews import queries as after
 from reviews.operations import cases, observations
 from reviews.tasks import verify_due
 
@@ -68,12 +69,14 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
 def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     tools = caller.keep_to("tool", wanted.names()) or []
+    at = timezone.now()
     found = orders.orders(
         tenant_id=caller.tenant_id,
         tools=tools,
         after=pages.place(wanted.cursor),
         limit=wanted.limit + 1,
-        at=timezone.now(),
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        at=at,
     )
     return pages.listed(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
 
@@ -106,13 +109,15 @@ def _may_wait() -> Iterator[bool]:
 
 
 def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
+    at = timezone.now()
     claimed = orders.claim(
         tenant_id=caller.tenant_id,
         executor_id=body.executor_id,
         tools=caller.keep_to("tool", body.tools),
         limit=body.limit,
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
         by=caller.actor,
-        at=timezone.now(),
+        at=at,
     )
     return answer({"orders": [_order(order) for order in claimed]}) if claimed or last else None
 
@@ -146,6 +151,7 @@ def _start(
             timeout_s=body.timeout_s,
             payload_hash=body.payload_hash,
         ),
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
         by=caller.actor,
         at=at,
     )

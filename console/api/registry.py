@@ -1,4 +1,4 @@
-"""Agents, contracts, policies and systems: what operators commit."""
+"""Agents, contracts and policies: what operators commit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from console.api import answers, pages, predicates
 from console.api.caller import admits
 from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
-from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody, SystemBody
+from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody
 from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
 from reviews.checks import catalogue
-from reviews.operations import lanes
 from reviews.rules import recovery_table
-from reviews.rules.limits import limits_of
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -169,36 +167,6 @@ def list_policies(request: HttpRequest) -> HttpResponse:
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 
-@router.post(
-    "/systems",
-    summary="Register an authoritative system; its credential is a file, never sent here",
-    response={201: answers.System},
-)
-@admits(*OPERATORS)
-@in_tenancy
-def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
-    catalogue.check_for(body.pattern)
-    limits = limits_of(body.settings)
-    row = ledger.register_system(
-        tenant_id=caller.tenant_id,
-        name=body.name,
-        pattern=body.pattern,
-        settings=body.settings,
-        actor=caller.actor,
-        at=timezone.now(),
-    )
-    lanes.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return answer(_system(row), 201)
-
-
-@router.get("/systems", summary="The registered systems", response=answers.Page[answers.System])
-@admits(*OPERATORS, "audit", "person")
-@in_tenancy
-def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return pages.cut(record.systems(request.auth.tenant_id), wanted, _system)  # type: ignore[attr-defined]
-
-
 def _variables(document: dict[str, Any]) -> dict[str, Any]:
     return predicates.variables(document["arguments_schema"], document.get("verification"))
 
@@ -234,10 +202,6 @@ def _version(version: Any) -> dict[str, Any]:
 
 def _contract(row: Any) -> dict[str, Any]:
     return {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
-
-
-def _system(row: Any) -> dict[str, Any]:
-    return {"name": row.name, "pattern": row.pattern, "settings": row.settings}
 
 
 def _policy(row: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from console.api import (
     registry,
     runs,
     sessions,
+    systems,
     workflows,
 )
 from console.api.caller import Key, Session
@@ -85,6 +86,7 @@ api = Api(
 problems.install(api)
 for router in (
     registry,
+    systems,
     sessions,
     actions,
     runs,

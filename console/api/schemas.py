@@ -81,6 +81,21 @@ class SystemBody(Body):
     settings: dict[str, Any] = {}
 
 
+Secret = Annotated[
+    str,
+    Field(max_length=128, description="`whsec_` and 24 to 64 bytes in Base64; it is kept as a file and never shown."),
+]
+
+
+class HookBody(Body):
+    secret: Secret
+
+
+class HookSecretBody(Body):
+    secret: Secret
+    keep_old: Annotated[bool, Field(description="Whether the last secret stays good beside the new one.")] = True
+
+
 class PolicyBody(Body):
     version: Annotated[str, Field(min_length=1, max_length=64)]
     document: dict[str, Any]

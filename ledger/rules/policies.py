@@ -60,6 +60,23 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         },
         "repeat_limit": {"type": "integer", "minimum": 1, "maximum": 100},
         "idempotency_ttl_s": {"type": "integer", "minimum": 60, "maximum": 315_360_000},
+        "stop_release": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "open_circuit": {"type": "boolean"},
+                "waiting": {"type": "integer", "minimum": 1, "maximum": 10_000},
+                "oldest_s": {"type": "integer", "minimum": 1, "maximum": 2592000},
+            },
+        },
+        "budget": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "readings_per_hour": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+                "readings_per_day": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+            },
+        },
     },
     # The rows themselves are checked by `reviews`, which owns their vocabulary.
     "recovery": {
@@ -125,6 +142,33 @@ def numbers(document: Mapping[str, Any]) -> Numbers:
         sla_s=slas,
         repeat_limit=given["repeat_limit"],
     )
+
+
+@dataclass(frozen=True)
+class StopRelease:
+    """When irreversible actions are not released to a system: its circuit is open, or its verification debt is due."""
+
+    open_circuit: bool = True
+    waiting: int | None = None
+    oldest_s: int | None = None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many readings a tenant may make in an hour and in a day before they are stretched; None is any number."""
+
+    readings_per_hour: int | None = None
+    readings_per_day: int | None = None
+
+
+def stop_release(document: Mapping[str, Any]) -> StopRelease:
+    """What a verification policy says about releasing to a system that cannot be verified."""
+    return StopRelease(**document.get("stop_release", {}))
+
+
+def budget(document: Mapping[str, Any]) -> Budget:
+    """What a verification policy lets readings cost."""
+    return Budget(**document.get("budget", {}))
 
 
 BUILT_IN_NUMBERS = numbers({})

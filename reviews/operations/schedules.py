@@ -11,6 +11,9 @@ from ledger.tenancy import ask, tenancy
 from reviews.models import Schedule
 from reviews.operations import lanes
 
+# No contract asks for so many rechecks: after this one comes none.
+_NOT_ASKED_FOR = 99
+
 
 def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime, priority: int | None = None) -> None:
     """Have an action read at `due_at`; one that is already scheduled is read at the earlier time.
@@ -51,6 +54,13 @@ def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, numb
             "recheck": number,
         },
     )
+
+
+def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
+    """Read a settled action once more, now; a recheck that its contract asks for is made later all the same."""
+    row = Schedule.objects.filter(action_id=action_id).first()
+    number = row.recheck - 1 if row is not None and row.recheck is not None and row.recheck >= 0 else _NOT_ASKED_FOR
+    schedule_recheck(tenant_id=tenant_id, action_id=action_id, due_at=at, number=number, at=at)
 
 
 @dataclass(frozen=True, kw_only=True)

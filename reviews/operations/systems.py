@@ -93,6 +93,11 @@ def _after(circuit: Circuit, asked: Asked, limits: Limits, *, seed: str, at: dat
     return circuits.failed(circuit, limits, began_at=asked.began_at, seed=seed, at=at)
 
 
+def never_asked(tenant_id: UUID, system_id: UUID) -> Health:
+    """What is known of a system that was never read."""
+    return Health(tenant_id=tenant_id, system_id=system_id)
+
+
 def circuit_of(row: Health) -> Circuit:
     """The circuit that a row of health holds."""
     return Circuit(failures=row.failures, since=row.since, probe_at=row.probe_at, cooldown_s=row.cooldown_s)

@@ -26,6 +26,7 @@ OUTSIDE = {
     "approvals_due": "a queue of ids, claimed across tenants by sweepers",
     "ledger_order": "a queue of ids, claimed across tenants by tasks of both sides",
     "reviews_schedule": "a queue of ids, claimed across tenants by workers",
+    "reviews_hook": "addresses of webhooks: read to find out which tenant one belongs to",
     "reviews_lane": "the queue's lanes: how hard each system may be asked, in numbers",
 }
 """Tables with a tenant's id that stand outside row-level security, and why; none holds what an action is about."""

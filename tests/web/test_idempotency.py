@@ -32,6 +32,9 @@ class Twice:
         return self.api.get(path, **headers)
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        if path.startswith("/hooks/"):
+            self.sent.add(path)
+            return self.api.post(path, body, **headers)
         key = uuid4().hex
         text = json.dumps(body if body is not None else {})
         first, second, third = (

@@ -1,0 +1,51 @@
+"""A system of record as the page, the API and the first page show it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger import queries as record
+from reviews import queries as after
+from reviews.operations import systems
+from reviews.rules import circuit
+from reviews.rules.circuit import Standing
+from reviews.rules.debt import Debt, Stop
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """One registered system: how it answers, what it owes, and whether anything irreversible is released to it."""
+
+    id: UUID
+    name: str
+    pattern: str
+    settings: dict[str, Any]
+    health: Any
+    standing: Standing
+    debt: Debt
+    limits: dict[str, int]
+    stop: Stop | None
+
+
+def every(tenant_id: UUID, *, at: datetime) -> list[System]:
+    """All registered systems now, by name."""
+    asked, stopped = after.healths(tenant_id), after.unverifiable(tenant_id, at=at)
+    return [_shown(tenant_id, row, asked, stopped, at=at) for row in record.systems(tenant_id)]
+
+
+def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, Stop], *, at: datetime) -> System:
+    health = asked.get(row.id) or systems.never_asked(tenant_id, row.id)
+    return System(
+        id=row.id,
+        name=row.name,
+        pattern=row.pattern,
+        settings=row.settings,
+        health=health,
+        standing=circuit.standing(systems.circuit_of(health), at=at),
+        debt=after.debt(tenant_id, row.id, at=at),
+        limits=asdict(systems.limits_for(tenant_id, row.id)),
+        stop=stopped.get(row.name),
+    )
