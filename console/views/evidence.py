@@ -15,6 +15,7 @@ from console.http import Request, in_tenant
 from console.story import may_open
 from ledger import queries
 from ledger.rules.sealing import CannotOpen
+from reviews.rules.account import sentences
 
 
 @in_tenant()
@@ -22,29 +23,28 @@ def evidence(request: Request, pointer: UUID) -> HttpResponse:
     found = queries.evidence(request.tenant.id, pointer)
     if found is None:
         raise Http404
-    text, withheld = _content(request, found)
+    text, answers, withheld = _content(request, found)
     context = {
         "here": "actions",
         "evidence": found,
         "kind": words.EVIDENCE.get(found.purpose, words.sentence(found.purpose)),
         "text": text,
+        "answers": answers,
         "withheld": withheld,
     }
     return render(request, "evidence/_detail.html" if request.htmx else "evidence/detail.html", context)
 
 
-def _content(request: Request, found: Any) -> tuple[str, str]:
+def _content(request: Request, found: Any) -> tuple[str, list[tuple[str, str]], str]:
+    """What is in it, what that says to an auditor's five questions, and why it is not shown."""
     if not may_open(found, request.caller):
-        return "", "Raw tool output is opened by compliance only."
+        return "", [], "Raw tool output is opened by compliance only."
     try:
         data = queries.opened(request.tenant.id, found.id) or b""
     except CannotOpen as gone:
-        return "", gone.detail
-    return _readable(data), ""
-
-
-def _readable(data: bytes) -> str:
+        return "", [], gone.detail
     try:
-        return pretty(orjson.loads(data))
+        document = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return data.decode("utf-8", "replace")
+        return data.decode("utf-8", "replace"), [], ""
+    return pretty(document), sentences(document) if isinstance(document, dict) else [], ""

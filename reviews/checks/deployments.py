@@ -20,6 +20,8 @@ A system has `regions`: {name: {"orchestrator": address, "instances": {program: 
 4. While a process starts or stops, the effect is `pending`, and a mixture is not yet a partial rollout.
 5. Errors are counted since each instance started; supervisord knows no restart counts, so a crash loop is
    a process that it is starting again (BACKOFF), gave up on (FATAL), or that ended with an error.
+6. A lookup that names regions has the others looked at as well: the artifact that runs there since this
+   execution is an effect in the wrong place.
 
 The credential is supervisord's, which knows no rights: only reading methods are called.
 """
@@ -67,6 +69,7 @@ _FIELDS: dict[str, Any] = {
     **dict.fromkeys(("replicas", "ready", "healthy", "requests", "errors", "error_permille"), _NUMBER),
     **dict.fromkeys(("rolled_back", "registered"), _TRUTH),
     "regions": {"type": "array", "items": _TEXT},
+    "elsewhere": {"type": "array", "items": _TEXT},
 }
 
 Bindings = Mapping[str, Mapping[str, Any]]
@@ -97,6 +100,7 @@ class Rollout:
     manifest: Mapping[str, Any] | None = None
     indicators: set[str] = field(default_factory=set)
     answers: list[Answer] = field(default_factory=list)
+    elsewhere: dict[str, bool | None] = field(default_factory=dict)  # region: started since the execution
 
     @property
     def moving(self) -> bool:
@@ -209,10 +213,24 @@ def _looked(system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, u
         given = known[region].get("instances", {}).get(wanted["program"], [])
         rollout.processes += found
         rollout.instances += [_instance(system, region, one, found, until, rollout) for one in given[:MAX_INSTANCES]]
+    for region in sorted(set(known) - set(regions)):
+        _look_aside(system, region, known[region], until, rollout, bindings)
     if "repository" in part:
         _registry(system, rollout, until)
     rollout.indicators |= set(_indicators(part, rollout, bindings))
     return rollout
+
+
+def _look_aside(
+    system: SystemAccess, region: str, known: Mapping[str, Any], until: float, rollout: Rollout, bindings: Bindings
+) -> None:
+    """Whether the artifact runs in a region that nobody asked for (rule 6)."""
+    program = rollout.wanted["program"]
+    found = _processes(system, known, program, until, rollout)
+    given = known.get("instances", {}).get(program, [])
+    there = [_instance(system, region, one, found, until, rollout) for one in given[:MAX_INSTANCES]]
+    if any(one.artifact == rollout.wanted["artifact"] for one in there):
+        rollout.elsewhere[region] = _restarted(found, bindings)
 
 
 def _processes(
@@ -377,7 +395,16 @@ def _effect(name: str, part: Mapping[str, Any], rollout: Rollout, bindings: Bind
         fields=fields,
         pending=bool(present) and rollout.moving,
         scope=lookups.scope_of(part, [fields] if present else ()),
+        strayed=_strayed(rollout, before),
     )
+
+
+def _strayed(rollout: Rollout, before: Mapping[str, Any]) -> tuple[str, ...]:
+    """The regions that nobody asked for and that run the artifact since this execution."""
+    known = before.get("elsewhere")
+    if known is not None:
+        return tuple(region for region in rollout.elsewhere if region not in known)
+    return tuple(region for region, since in rollout.elsewhere.items() if since)
 
 
 def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -> bool | None:
@@ -387,7 +414,7 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     running = {one.artifact for one in rollout.instances}
     if not rollout.processes:
         return False
-    restarted = _restarted(rollout, bindings)
+    restarted = _restarted(rollout.processes, bindings)
     if None in running or not running:
         # Whatever was started and does not stay up says nothing of itself any more; it was started all the same.
         return True if restarted and rollout.crashed else None
@@ -402,7 +429,7 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     return True
 
 
-def _restarted(rollout: Rollout, bindings: Bindings) -> bool | None:
+def _restarted(processes: list[Mapping[str, Any]], bindings: Bindings) -> bool | None:
     """Whether a process was started since the execution began; None when that time is not known."""
     try:
         began = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
@@ -410,7 +437,7 @@ def _restarted(rollout: Rollout, bindings: Bindings) -> bool | None:
         return None
     if began.tzinfo is None:
         return None
-    return any(one["start"] >= int(began.timestamp()) for one in rollout.processes)
+    return any(one["start"] >= int(began.timestamp()) for one in processes)
 
 
 def _fields(part: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
@@ -427,6 +454,7 @@ def _fields(part: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
             None if one.release is None else one.release.get("environment") for one in rollout.instances
         ),
         "approval_id": _approval(part, rollout),
+        "elsewhere": sorted(rollout.elsewhere),
     }
     if requests:
         fields |= {"requests": requests, "errors": errors, "error_permille": errors * 1000 // requests}

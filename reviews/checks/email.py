@@ -138,6 +138,7 @@ class Email:
             effects=tuple(effects),
             indicators=tuple(sorted(indicators)),
             raw=raw,
+            not_applicable=_not_applicable(system),
         )
 
 
@@ -519,13 +520,19 @@ class _Look:
         }
 
     def shown(self) -> dict[str, Any]:
-        without = self.system.settings.get("authserv_id") is None
-        reason = "The system names no server whose Authentication-Results are believed."
         return {
             "copies": [f"{one.mailbox} uid {one.uid} at {one.received_at.isoformat()}" for one in self.copies],
             "reports": list(zip(self.report.kinds, self.report.statuses, strict=True)),
-            "not_applicable": {"dkim_dmarc_alignment": reason} if without else {},
         }
+
+
+def _not_applicable(system: SystemAccess) -> dict[str, str]:
+    """What this system's settings leave no way to tell."""
+    reports = "The system names no mailbox where delivery reports arrive."
+    found = {} if "reports" in system.settings else {"bounce_status": reports, "suppression_list_status": reports}
+    if system.settings.get("authserv_id") is None:
+        found["dkim_dmarc_alignment"] = "The system names no server whose Authentication-Results are believed."
+    return found
 
 
 def _headers(message: Message, *names: str) -> list[str]:

@@ -5,6 +5,7 @@
    for the whole reading is over; the library then reports a broken connection.
 2. An answer that no check expected (half of one, another server's, bytes that mean nothing) must not end a reading in
    whatever exception it happens to raise: `answering` makes "no answer" of it, which is waited for, and never absence.
+   It also writes down which of the pattern's parameters the contract did not ask about.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec
 
 from reviews.checks.interface import CheckFailed
+from reviews.checks.parameters import not_applicable
 from reviews.rules.reading import Reading
 
 P = ParamSpec("P")
@@ -74,13 +77,16 @@ def answering(read: Callable[P, Reading]) -> Callable[P, Reading]:
     @functools.wraps(read)
     def asked(*args: P.args, **kwargs: P.kwargs) -> Reading:
         try:
-            return read(*args, **kwargs)
+            reading = read(*args, **kwargs)
         except CheckFailed:
             raise
         except Exception as problem:
             log.warning("a check met an answer that it does not know", exc_info=True)
             said = type(problem).__name__
             raise CheckFailed(f"The answer could not be understood ({said}).", retryable=True) from problem
+        pattern, verification = getattr(args[0], "pattern", ""), kwargs.get("verification")
+        left_out = not_applicable(pattern, verification) if isinstance(verification, dict) else {}
+        return replace(reading, not_applicable={**left_out, **reading.not_applicable})
 
     return asked
 

@@ -26,6 +26,7 @@ from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
 from reviews.rules import findings
 from reviews.rules import verification as rules
+from reviews.rules.account import account
 from reviews.rules.facts import Facts, Inputs, Pacing
 from reviews.rules.observe import Status
 from reviews.rules.reading import Reading
@@ -159,6 +160,7 @@ def keep(
     """The run's evidence: what was read, over which layers, with each predicate's result, and what was decided."""
     reading = inputs.readings[0] if inputs.readings else None
     document = {
+        "account": account(inputs, verdict, contract_digest=plan.contract.digest),
         "layers": _shown(plan, findings.bindings(inputs, reading)),
         "readings": [asdict(each) for each in inputs.readings],
         "failure": asdict(inputs.failure) if inputs.failure else None,

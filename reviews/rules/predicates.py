@@ -104,6 +104,16 @@ def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: 
     for effect in reading.effects:
         yield _scope_result(reading, effect, "tenant", {tenant} if tenant else set())
         yield _scope_result(reading, effect, "target", targets)
+        if effect.strayed:
+            yield _over(
+                reading,
+                text=f"effects.{effect.name} is nowhere else",
+                origin=Origin.SCOPE,
+                holds=Holds.FALSE,
+                reason="The same effect was found where nobody wanted it.",
+                expected=None,
+                actual=list(effect.strayed),
+            )
 
 
 def _scope_result(reading: Reading, effect: Effect, kind: str, allowed: set[str]) -> PredicateResult:

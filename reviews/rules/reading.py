@@ -37,7 +37,8 @@ class Effect:
     `present` None means that it could not be told. `pending` means committed at the authority while
     systems fed by it lag. `scope` holds, per declared kind ("tenant", "target"), every distinct value
     found on what the action wrote, so that one stray row among many is seen. `instances` are the fields of each of
-    `count`, where the check can show them all.
+    `count`, where the check can show them all. `strayed` names the places beside the wanted ones at which the
+    source shows the same effect.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Effect:
     pending: bool = False
     scope: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     instances: tuple[Mapping[str, Any], ...] = ()
+    strayed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,7 @@ class Reading:
 
     `context` holds what was found beside the effects (an audit trail, a consumer's result); expressions
     see it at the top of `sa`. `name` is the further source that it comes from; the primary one has none.
+    `not_applicable` names the pattern's parameters that nobody asked about, with the reason (R-CP-15).
     """
 
     source: str
@@ -68,6 +71,7 @@ class Reading:
     indicators: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def trusted_as(self) -> Consistency:
@@ -118,6 +122,7 @@ def restored(document: Mapping[str, Any]) -> Reading:
                 **each,
                 "scope": {name: tuple(found) for name, found in each["scope"].items()},
                 "instances": tuple(each.get("instances", ())),
+                "strayed": tuple(each.get("strayed", ())),
             }
         )
         for each in document["effects"]

@@ -32,6 +32,7 @@ from ledger.tenancy import tenancy
 from reviews import queries as after
 from reviews.checks import catalogue
 from reviews.operations import observations, readings, verification
+from reviews.rules.account import QUESTIONS, sentences
 from reviews.rules.discrepancies import INDICATORS
 from tests.peers.errand import TOOL, Errand
 
@@ -307,3 +308,25 @@ def succeeded(ended: Ended) -> None:
     assert ended.state == "RECONCILED_SUCCESS", ended.document["verdict"]
     assert ended.discrepancy == ""
     assert {one["holds"] for one in ended.document["verdict"]["predicates"]} <= {"TRUE", "NOT_APPLICABLE"}
+
+
+def not_asked(ended: Ended) -> set[str]:
+    """The pattern's parameters that the contract did not ask about; each has a reason."""
+    left_out = ended.document["readings"][0]["not_applicable"]
+    assert all(left_out.values())
+    return set(left_out)
+
+
+def accounted(ended: Ended, *, actor: str, place: str) -> None:
+    """The evidence answers an auditor's five questions; the peer itself says who it was."""
+    told = ended.document["account"]
+    assert set(told) == set(QUESTIONS)
+    assert told["what"]["effects"]
+    assert told["where"]["tenant"] == place
+    assert told["where"]["sources"]
+    assert "clerk" in told["by_whom"]["agent"]
+    assert actor in told["by_whom"]["named_by_the_source"]
+    assert told["under_which_authority"]["contract"].startswith(TOOL)
+    assert told["how_proved"]["readings"]
+    assert told["how_proved"]["predicates"]
+    assert all(answer for _, answer in sentences(ended.document))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.peers.bao import READ_SHOP
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -65,11 +65,13 @@ def staffed(bao):
     return bao
 
 
-@pytest.mark.req("R-CP-10", "R-VD-06")
+@pytest.mark.req("R-CP-10", "R-CP-14", "R-VD-06")
 def test_a_right_that_was_granted_is_a_success(office, staffed):
     ended = office.carry_out(granting(staffed), lambda work: grant(staffed, work))
     succeeded(ended)
     assert ended.document["readings"][0]["context"]["audit"]["paths"] == ["auth/userpass/users/ann"]
+    assert not_asked(ended) == set()
+    accounted(ended, actor="token", place="acme")
 
 
 @pytest.mark.req("R-CP-10")

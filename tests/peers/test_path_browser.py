@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -55,6 +55,7 @@ def issue(tracker):
 def test_a_form_that_was_sent_is_a_success(office, tracker, issue):
     ended = office.carry_out(submitting(tracker, issue), lambda work: tracker.rename(issue, "Refund o-17"))
     succeeded(ended)
+    assert not_asked(ended) == set()
 
 
 @pytest.mark.req("R-CP-09", "R-CP-13", "R-CP-16")

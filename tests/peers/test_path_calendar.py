@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -61,9 +61,12 @@ def book_over(planner, work):
     book(planner, work)
 
 
-@pytest.mark.req("R-CP-04", "R-VD-04")
+@pytest.mark.req("R-CP-04", "R-CP-14", "R-VD-04")
 def test_an_event_that_was_booked_is_a_success(office, planner):
-    succeeded(office.carry_out(booking(planner), lambda work: book(planner, work)))
+    ended = office.carry_out(booking(planner), lambda work: book(planner, work))
+    succeeded(ended)
+    assert not_asked(ended) == set()
+    accounted(ended, actor="ann@example.test", place="acme")
 
 
 @pytest.mark.req("R-CP-04", "R-CP-13", "R-CP-16")

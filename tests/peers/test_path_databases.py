@@ -8,7 +8,7 @@ from psycopg import sql
 
 from tests.peers.errand import Errand
 from tests.peers.orders import Shop
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 from tests.peers.standby import standby
 
 
@@ -67,12 +67,23 @@ def test_a_row_that_was_written_is_a_success(office, shop):
     ended = office.carry_out(refunding(shop), lambda work: refund(shop, work))
     succeeded(ended)
     assert ended.entry["verification"]["source"] == "place"
+    assert not_asked(ended) == set()
+
+
+@pytest.mark.req("R-CP-14")
+def test_the_evidence_answers_what_where_by_whom_under_which_authority_and_how(office, shop):
+    ended = office.carry_out(refunding(shop), lambda work: refund(shop, work))
+    accounted(ended, actor="shop-writer", place="acme")
+    wrong = office.carry_out(refunding(shop), lambda work: None)
+    assert wrong.document["account"]["what"]["effects"] == ["refund: absent (0)"]
 
 
 @pytest.mark.req("R-CP-01", "R-VD-04")
 def test_a_row_whose_version_moved_on_is_a_success(office, shop):
     change = "UPDATE {s}.orders SET status = 'settled', version = 4"
-    succeeded(office.carry_out(settling(shop), lambda work: shop.run(change)))
+    ended = office.carry_out(settling(shop), lambda work: shop.run(change))
+    succeeded(ended)
+    assert not_asked(ended) == {"actor_id_match", "audit_log_has_trace_id"}
 
 
 @pytest.mark.req("R-CP-01", "R-CP-13", "R-CP-16", "R-VD-03")

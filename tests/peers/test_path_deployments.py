@@ -8,7 +8,7 @@ import pytest
 
 from console import processes
 from tests.peers.errand import Errand
-from tests.peers.path import Office, fired, succeeded
+from tests.peers.path import Office, fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -64,11 +64,12 @@ def watched(fleet):
 @pytest.mark.req("R-CP-07", "R-VD-05")
 def test_a_release_that_was_rolled_out_is_a_success(office, on_v1):
     # Another test makes errors, and the counter only grows.
-    errand = rolling_out(on_v1, settings=watched(on_v1), max_error_permille=990)
+    errand = rolling_out(on_v1, settings=watched(on_v1), max_error_permille=990, regions=["'eu'", "'us'"])
     on_v1.monitored.client.get("/v2/")
     ended = office.carry_out(errand, lambda work: on_v1.deploy("v2"))
     succeeded(ended)
     assert ended.effect["fields"]["error_permille"] <= 990
+    assert not_asked(ended) == set()
 
 
 @pytest.mark.req("R-CP-07", "R-CP-16")
@@ -135,6 +136,14 @@ def test_a_release_that_keeps_ending(office, on_v1):
         fired(office.carry_out(errand, start_it), "crash_loop")
     finally:
         region.control.stopProcess("broken")
+
+
+@pytest.mark.req("R-CP-07", "R-CP-13", "R-DC-07")
+def test_another_region_is_the_wrong_target(office, on_v1):
+    errand = rolling_out(on_v1, regions=["'eu'"], replicas="1")
+    ended = office.carry_out(errand, lambda work: on_v1.deploy("v2", "us"))
+    assert (ended.discrepancy, ended.row) == ("WRONG_TARGET_MODIFIED", "RT-14")
+    assert ended.effect["strayed"] == ["us"]
 
 
 @pytest.mark.req("R-CP-13", "R-DC-07")

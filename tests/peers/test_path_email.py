@@ -8,7 +8,7 @@ import pytest
 
 from reviews.checks.email import body_sha256
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 from tests.peers.post import Post
 
 pytestmark = pytest.mark.long
@@ -72,20 +72,21 @@ def reported(post):
     return post
 
 
-@pytest.mark.req("R-CP-03", "R-CP-15", "R-VD-05")
+@pytest.mark.req("R-CP-03", "R-CP-14", "R-CP-15", "R-VD-05")
 def test_a_message_that_arrived_is_a_success(office, reported):
     ended = office.carry_out(sending(reported), lambda work: send(reported, work))
     succeeded(ended)
     assert {"dkim": "pass", "dmarc": "pass"}.items() <= ended.effect["fields"].items()
-    assert ended.document["readings"][0]["raw"]["send"]["not_applicable"] == {}
+    assert not_asked(ended) == set()
+    accounted(ended, actor="shop@example.test", place="acme")
 
 
 @pytest.mark.req("R-CP-03", "R-CP-15")
 def test_sender_authentication_that_nobody_judges_does_not_apply(office, reported):
     ended = office.carry_out(sending(reported, authserv_id=None), lambda work: send(reported, work))
     succeeded(ended)
-    reasons = ended.document["readings"][0]["raw"]["send"]["not_applicable"]
-    assert "names no server" in reasons["dkim_dmarc_alignment"]
+    assert not_asked(ended) == {"dkim_dmarc_alignment"}
+    assert "names no server" in ended.document["readings"][0]["not_applicable"]["dkim_dmarc_alignment"]
 
 
 def policy(post, work):

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import fired, not_asked, succeeded
 
 TEXT = "Quiet."
 HASH = hashlib.sha256(TEXT.encode()).hexdigest()
@@ -60,6 +60,7 @@ def test_a_file_that_was_written_is_a_success(office, root):
     ended = office.carry_out(writing(root), lambda work: write(root))
     succeeded(ended)
     assert ended.effect["fields"]["path"] == "notes/today.md"
+    assert not_asked(ended) == set()
 
 
 @pytest.mark.req("R-CP-02", "R-CP-13", "R-CP-16", "R-VD-02")

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.peers.documented import documented
 from tests.peers.errand import Errand
-from tests.peers.path import SETTLED, fired, succeeded
+from tests.peers.path import SETTLED, fired, not_asked, succeeded
 
 MATCH = {"metadata.key": "scope.idempotency_key"}
 FINANCIAL = {"effect_domain": "FINANCIAL"}
@@ -110,6 +110,7 @@ def test_a_charge_that_the_books_know_is_a_success(office, careful, books):
     ended = office.carry_out(charging(careful, **asked), pay)
     succeeded(ended)
     assert ended.effect["fields"]["state"] == "captured"
+    assert not_asked(ended) == set()
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -53,9 +53,12 @@ def order_beyond_budget(shop, work):
     order(shop, work, reference="another")
 
 
-@pytest.mark.req("R-CP-08", "R-VD-05")
+@pytest.mark.req("R-CP-08", "R-CP-14", "R-VD-05")
 def test_an_order_that_was_confirmed_is_a_success(office, shop):
-    succeeded(office.carry_out(ordering(shop), lambda work: order(shop, work)))
+    ended = office.carry_out(ordering(shop), lambda work: order(shop, work))
+    succeeded(ended)
+    assert not_asked(ended) == set()
+    accounted(ended, actor="admin", place="acme")
 
 
 @pytest.mark.req("R-CP-08", "R-CP-13", "R-CP-16")

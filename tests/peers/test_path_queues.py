@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from tests.peers.errand import Errand
-from tests.peers.path import SETTLED, fired, succeeded
+from tests.peers.path import SETTLED, fired, not_asked, succeeded
 
 
 class Events:
@@ -91,6 +91,7 @@ def test_a_message_that_was_handled_is_a_success(office, valkey_url, events):
     ended = office.carry_out(publishing(valkey_url), events.send)
     succeeded(ended)
     assert ended.effect["fields"]["message_id"] in ended.document["readings"][0]["freshness"]
+    assert not_asked(ended) == set()
 
 
 @pytest.mark.req("R-CP-11", "R-CP-16", "R-VD-04")

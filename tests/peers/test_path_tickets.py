@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.peers.errand import Errand
-from tests.peers.path import fired, succeeded
+from tests.peers.path import accounted, fired, not_asked, succeeded
 
 pytestmark = pytest.mark.long
 
@@ -70,9 +70,12 @@ def create(desk, work, times=1, **fields):
         desk.comment(desk.create(**given), "About o-17.")
 
 
-@pytest.mark.req("R-CP-06", "R-VD-03")
+@pytest.mark.req("R-CP-06", "R-CP-14", "R-VD-03")
 def test_a_ticket_that_was_opened_is_a_success(office, desk):
-    succeeded(office.carry_out(opening(desk), lambda work: create(desk, work)))
+    ended = office.carry_out(opening(desk), lambda work: create(desk, work))
+    succeeded(ended)
+    assert not_asked(ended) == {"workflow_id"}  # this tracker has no workflows
+    accounted(ended, actor="bot", place="acme")
 
 
 @pytest.mark.req("R-CP-06", "R-VD-04")

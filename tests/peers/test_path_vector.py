@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers.library import indexing
-from tests.peers.path import fired, succeeded
+from tests.peers.path import fired, not_asked, succeeded
 
 
 @pytest.fixture
@@ -16,7 +16,9 @@ def guarded(library):
 
 @pytest.mark.req("R-CP-12", "R-VD-03")
 def test_a_document_that_is_found_is_a_success(office, guarded):
-    succeeded(office.carry_out(indexing(guarded), lambda work: guarded.add()))
+    ended = office.carry_out(indexing(guarded), lambda work: guarded.add())
+    succeeded(ended)
+    assert not_asked(ended) == set()
 
 
 def add_with_leak(library):

@@ -131,6 +131,20 @@ def test_raw_output_is_for_compliance(stage):
     assert "raw answer of the tool" in visitor(stage, "compliance").page(f"evidence/{raw}")
 
 
+@pytest.mark.req("R-CP-14")
+def test_the_evidence_of_a_reading_answers_an_auditor_s_five_questions(stage):
+    from ledger import queries
+    from ledger.tenancy import tenancy
+
+    action_id = stage.done()
+    with tenancy(stage.tenant):
+        found = next(each.id for each in queries.evidence_of(stage.tenant, action_id) if each.purpose == "readback")
+    page = words(visitor(stage, "compliance").page(f"evidence/{found}"))
+    for question in ("What operation", "Where target", "By whom agent", "Under which authority contract"):
+        assert question in page
+    assert "How proved readings shop, PRIMARY" in page
+
+
 def test_each_entry_shows_its_envelope_as_hashed(stage):
     action_id = stage.propose()
     operator = visitor(stage, "operator")
