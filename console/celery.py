@@ -72,6 +72,11 @@ app.conf.update(
         "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
+        "watch-changes": {
+            "task": "reviews.tasks.watch_changes",
+            "schedule": 15.0,
+            "options": {"expires": 30},
+        },
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },
 )

@@ -62,16 +62,20 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         **_around(told, case),
         "containment": containment(told, caller),
         "checklist": checklist(
-            book, work.ticked(history), told.names, may_tick=_works(case, caller), href=told.page("case-step", case.id)
+            book,
+            work.ticked(history),
+            told.names,
+            may_tick=works_on(case, caller),
+            href=told.page("case-step", case.id),
         ),
         "runbooks_href": told.page("runbooks"),
-        "page": {name: told.page(f"case-{name}", case.id) for name in _PAGES},
+        "page": {name: told.page(f"case-{name}", case.id) for name in PAGES},
         "href": {name: told.page(name, key) for name, key in _links(action)},
         **_choices(told, case, caller),
     }
 
 
-_PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm")
+PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm")
 
 
 def _around(told: Account, case: Any) -> dict[str, Any]:
@@ -99,13 +103,14 @@ def _links(action: Any) -> list[tuple[str, Any]]:
     return [*links, ("approval", action.approval_id)] if action.approval_id else links
 
 
-def _works(case: Any, caller: Caller) -> bool:
+def works_on(case: Any, caller: Caller) -> bool:
+    """Whether this person may work on a case."""
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
 def _choices(told: Account, case: Any, caller: Caller) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
-    works, tenant_id = _works(case, caller), case.tenant_id
+    works, tenant_id = works_on(case, caller), case.tenant_id
     held = held_of(case)
     allowed = resolutions.allowed(held)
     settled = _settled(told, case) if case.state == "RESOLVED" else None
@@ -120,7 +125,7 @@ def _choices(told: Account, case: Any, caller: Caller) -> dict[str, Any]:
         "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
         "snooze": Snooze(auto_id="snooze-%s") if works else None,
         "why_not": _why_not(case, caller, allowed),
-        "ways": _ways(held, allowed),
+        "ways": ways(held, allowed),
         "proposed": _proposed(told, case) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
@@ -131,7 +136,7 @@ def _may_confirm(case: Any, caller: Caller) -> bool:
     return case.state == "AWAITING_SECOND" and second
 
 
-def _ways(held: Any, allowed: tuple[Any, ...]) -> list[dict[str, Any]]:
+def ways(held: Any, allowed: tuple[Any, ...]) -> list[dict[str, Any]]:
     """What the rules allow, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
     groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))

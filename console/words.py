@@ -81,6 +81,7 @@ REASONS: Final[dict[str, str]] = {
     "CONTRADICTED": "Contradicted by a later reading",
     "REOPENED": "Reopened by a person",
     "HELD": "Held for a person",
+    "UNGATED_EFFECT": "An effect that nobody gated",
 }
 CASES: Final[dict[str, str]] = {
     "OPEN": "Open",

@@ -540,6 +540,19 @@ def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUI
     return found.id if found is not None else None
 
 
+def accountable(
+    tenant_id: UUID, *, key_hashes: list[str], traces: list[str], ids: list[str], targets: list[str], limit: int = 2000
+) -> list[Action]:
+    """The started actions behind these keys, traces and ids, and the newest ones on these targets."""
+    keyed = Idempotency.objects.filter(tenant_id=tenant_id, key_hash__in=key_hashes).values_list("action_id", flat=True)
+    wanted = [Q(id__in=[*keyed, *(UUID(each) for each in ids if is_uuid(each))])]
+    # Neither is asked for without need: traces have no index, and targets gather what is long past.
+    wanted += [Q(trace_id__in=traces)] if traces else []
+    wanted += [Q(target__in=targets)] if targets else []
+    found = Action.objects.filter(tenant_id=tenant_id, attempt_count__gt=0).order_by("-id")
+    return list({each.id: each for part in wanted for each in found.filter(part)[:limit]}.values())
+
+
 def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempotency]:
     """The durable records of these actions' mutations, by action."""
     found = select(Idempotency, "tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids)
@@ -689,3 +702,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     return bytes(value) if isinstance(value, memoryview) else value
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text that came from elsewhere names an id."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

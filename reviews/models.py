@@ -173,12 +173,12 @@ class Run(models.Model):
 
 
 class Case(models.Model):
-    """Something that a person must settle."""
+    """Something that a person must settle. A case about an effect that nobody gated has no action."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
-    action_id = models.UUIDField()
+    action_id = models.UUIDField(null=True)
     state = models.CharField(max_length=16)
     reason = models.CharField(max_length=48)
     discrepancy = models.CharField(max_length=32, blank=True)
@@ -208,6 +208,43 @@ class Case(models.Model):
 
     def __str__(self) -> str:
         return f"{self.reason} {self.id}"
+
+
+class Watch(models.Model):
+    """How far a system's own change log has been compared with the record, and where that began; marks only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "system_id")
+    tenant_id = models.UUIDField()
+    system_id = models.UUIDField()
+    begun = models.CharField(max_length=200)
+    mark = models.CharField(max_length=200)
+    read_at = models.DateTimeField()
+    failure = models.CharField(max_length=300, blank=True)
+
+    def __str__(self) -> str:
+        return str(self.system_id)
+
+
+class Stray(models.Model):
+    """A change that nobody gated, told once. What was changed is evidence behind `pointer`. Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    system_id = models.UUIDField()
+    place = models.CharField(max_length=200)
+    case_id = models.UUIDField()
+    pointer = models.UUIDField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "system_id", "place"], name="stray_once"),
+            models.UniqueConstraint(fields=["tenant_id", "case_id"], name="stray_by_case"),
+        ]
+
+    def __str__(self) -> str:
+        return self.place
 
 
 class Comment(models.Model):

@@ -27,6 +27,8 @@ from reviews.models import (
     Report,
     Run,
     Schedule,
+    Stray,
+    Watch,
 )
 from reviews.rules.batches import Progress
 from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
@@ -72,6 +74,28 @@ def findings(run: Run) -> dict[str, Any]:
     """What a run read and found: layers, readings, predicates, verdict and decision."""
     data = record.opened(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
+
+
+def watch(tenant_id: UUID, system_id: UUID) -> Watch | None:
+    """How far a system's change log has been compared."""
+    return Watch.objects.filter(tenant_id=tenant_id, system_id=system_id).first()
+
+
+def strays_at(tenant_id: UUID, system_id: UUID, places: list[str]) -> set[str]:
+    """Those of these places of a change log that were told already."""
+    known = Stray.objects.filter(tenant_id=tenant_id, system_id=system_id, place__in=places)
+    return set(known.values_list("place", flat=True))
+
+
+def stray_of(tenant_id: UUID, case_id: UUID) -> Stray | None:
+    """The ungated effect that a case is about."""
+    return Stray.objects.filter(tenant_id=tenant_id, case_id=case_id).first()
+
+
+def about(case: Case) -> UUID:
+    """The action of a case that is about one."""
+    assert case.action_id is not None, "an ungated effect has no action"
+    return case.action_id
 
 
 def case(tenant_id: UUID, case_id: UUID) -> Case | None:

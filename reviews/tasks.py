@@ -14,7 +14,7 @@ from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
-from reviews.operations import aftermath, cases, polling, readings, records, schedules, systems, unwindings
+from reviews.operations import aftermath, cases, polling, readings, records, schedules, strays, systems, unwindings
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,18 @@ def recover() -> int:
         except (DatabaseError, Refused):
             log.exception("the run of %s was not taken back further", unwinding_id)
     return moved
+
+
+@shared_task
+def watch_changes() -> int:
+    """Compare the change logs of watched systems with the record; how many effects nobody gated were told."""
+    told = 0
+    for tenant_id, name in strays.watched():
+        try:
+            told += strays.look(tenant_id=tenant_id, name=name, clock=timezone.now)
+        except (DatabaseError, Refused):
+            log.exception("the changes of %s were not compared", name)
+    return told
 
 
 @shared_task

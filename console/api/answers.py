@@ -472,7 +472,7 @@ class VoteTaken(Answer):
 
 class CaseRow(Answer):
     case_id: str
-    action_id: str
+    action_id: str | None = Field(description="Null for an effect that nobody gated.")
     state: str
     reason: str
     discrepancy: str | None

@@ -154,7 +154,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
         {"resolution": str(each), "needs_second": resolutions.needs_second(held, each)}
         for each in (resolutions.allowed(held) if case.state != "RESOLVED" else ())
     ]
-    run = after.last_run(caller.tenant_id, case.action_id)
+    run = after.last_run(caller.tenant_id, case.action_id) if case.action_id else None
     comments = [
         {"author": str(each.author), "text": each.text, "at": instant(each.at)}
         for each in after.comments_of(caller.tenant_id, case_id)
@@ -310,7 +310,7 @@ def _approval(approval: Any) -> dict[str, Any]:
 def _case(case: Any) -> dict[str, Any]:
     return {
         "case_id": str(case.id),
-        "action_id": str(case.action_id),
+        "action_id": str(case.action_id) if case.action_id else None,
         "state": case.state,
         "reason": case.reason,
         "discrepancy": case.discrepancy or None,

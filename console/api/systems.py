@@ -18,7 +18,7 @@ from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from reviews import queries as after
-from reviews.checks import catalogue
+from reviews.checks import catalogue, changes
 from reviews.operations import hooks, lanes, systems
 from reviews.rules.hooks import Signed, mapping_of
 from reviews.rules.limits import limits_of
@@ -48,6 +48,7 @@ class TooLarge(Refused):
 def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     caller = request.auth  # type: ignore[attr-defined]
     catalogue.check_for(body.pattern)
+    changes.check_settings(body.pattern, body.settings)
     limits = limits_of(body.settings)
     mapping_of(body.settings)
     row = ledger.register_system(

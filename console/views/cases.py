@@ -19,6 +19,7 @@ from console.dispute import dispute
 from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
 from console.http import Request, in_tenant
 from console.title import title
+from console.ungated import ungated
 from ledger import queries as record
 from reviews import queries
 from reviews.operations import cases
@@ -111,10 +112,11 @@ def show(
     found = queries.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
+    told = dispute if found.action_id else ungated
     context = {
         "here": "cases",
         "cases_href": reverse("cases", args=[request.tenant.slug]),
-        "case": dispute(request.tenant, found, caller=request.caller, at=request.as_of),
+        "case": told(request.tenant, found, caller=request.caller, at=request.as_of),
         "form": resolution or Resolution(allowed=[]),
         "comment_form": remark or Remark(),
     }
@@ -182,16 +184,16 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found])
+    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
     called = names(request.tenant.id)
     return [
         {
             "row": each,
             "href": reverse("case", args=[request.tenant.slug, each.id]),
-            "title": title(actions[each.action_id].operation_kind, each.target),
+            "title": title(actions[each.action_id].operation_kind, each.target) if each.action_id else each.target,
             "found": words.discrepancy(each.discrepancy) if each.discrepancy else words.reason(each.reason),
             "reason": words.reason(each.reason) if each.discrepancy else "",
-            "action": actions[each.action_id],
+            "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
             "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
         }

@@ -93,13 +93,13 @@ def _cases(request: Request) -> list[dict[str, Any]]:
     tenant, me = request.tenant, request.caller.actor.id
     awake = after.shelf(tenant.id, "open", sort="", at=request.as_of)
     mine = [each for each in awake if each.claimed_by in (None, me)]
-    actions = record.actions_by_id(tenant.id, [each.action_id for each in mine])
+    actions = record.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
     return [
         {
             "icon": "cases",
             "kind": "Case",
             "href": reverse("case", args=[tenant.slug, each.id]),
-            "title": _title(actions[each.action_id]),
+            "title": _title(actions[each.action_id]) if each.action_id else each.target,
             "sub": f"{_found(each)}. {'Owned by you.' if each.claimed_by else 'Nobody owns it yet.'}",
             "since": each.opened_at,
         }

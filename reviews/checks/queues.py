@@ -103,12 +103,12 @@ class Queues:
         filled = {name: _filled(part, bindings) for name, part in parts.items()}
         _check_streams(system, filled)
         try:
-            with _session(system, timeout_s) as client:
-                role, offset = _role(client)
+            with session(system, timeout_s) as client:
+                role, offset = role_of(client)
                 since = _since(bindings, at=at)
                 trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
         except RedisError as problem:
-            raise _failed(problem) from None
+            raise failed(problem) from None
         indicators = {key for trail in trails.values() for key in trail.indicators}
         indicators |= set() if role is Consistency.PRIMARY else {NOT_FRESH}
         return Reading(
@@ -175,7 +175,7 @@ def _check_streams(system: SystemAccess, filled: Mapping[str, Mapping[str, Any]]
 
 
 @contextmanager
-def _session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
+def session(system: SystemAccess, timeout_s: float) -> Iterator[redis.Redis]:
     """A client whose whole conversation ends in time, and that has shown that the other side hears it."""
     with Limit(until(timeout_s)) as limit, _connected(system, timeout_s) as client:
         pool = client.connection_pool
@@ -224,7 +224,7 @@ def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
         raise CheckFailed(f"The system's address is not one: {problem}", retryable=False) from None
 
 
-def _role(client: redis.Redis) -> tuple[Consistency, str]:
+def role_of(client: redis.Redis) -> tuple[Consistency, str]:
     try:
         said: Any = client.info("replication")
     except NoPermissionError:
@@ -395,7 +395,7 @@ def _described(part: Mapping[str, Any]) -> str:
     return " and ".join(f"{name} = {text}" for name, text in part["match"].items())
 
 
-def _failed(problem: RedisError) -> CheckFailed:
+def failed(problem: RedisError) -> CheckFailed:
     """A missing right and a key of another kind stay; outages pass, as does what is no broker's answer."""
     refused = isinstance(problem, ResponseError) and not isinstance(problem, _PASSING)
     passing = not refused or str(problem).startswith(_PASSING_CODES)

@@ -21,7 +21,7 @@ from ledger.rules.remedies import Relation
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Case, Run
-from reviews.operations import incidents, recovery, schedules
+from reviews.operations import incidents, recovery, schedules, strays
 from reviews.rules import recovery_table, resolutions, runbooks
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.incidents import Kind
@@ -125,15 +125,18 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
         raise NotSettled
     if not reason.strip():
         raise ReasonMissing
-    action = record.action(tenant_id, case.action_id)
+    if case.action_id is None:
+        _take_up(case, why=reason, found="", by=by, at=at)
+        return
+    action = record.action(tenant_id, queries.about(case))
     assert action is not None
-    other = queries.case_of(tenant_id, case.action_id)
+    other = queries.case_of(tenant_id, queries.about(case))
     if other is not None and other.state != "RESOLVED":
         raise StillAtWork("Another case of this action is open; settle that one.")
     if not resolutions.may_be_doubted(State(action.state)):
         raise StillAtWork
     if action.state in resolutions.SETTLED:
-        head = ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+        head = ledger.lock(tenant_id=tenant_id, subject_id=queries.about(case), kind="action")
         doubted = ledger.Happening(
             kind="doubted", detail={"reason": reason, "case_id": str(case_id)}, view={"contradicted": True}
         )
@@ -161,7 +164,8 @@ def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYST
     Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(**changed)
     for name, value in changed.items():
         setattr(case, name, value)
-    incidents.join(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
+    if case.action_id is not None:
+        incidents.join(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
     return case
 
 
@@ -242,10 +246,12 @@ def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: 
 
 def held_of(case: Case) -> Held:
     """The action of a case, as far as resolving it goes."""
-    action = record.action(case.tenant_id, case.action_id)
+    if case.action_id is None:
+        return resolutions.UNGATED
+    action = record.action(case.tenant_id, queries.about(case))
     assert action is not None
     contract = record.contract_by_digest(case.tenant_id, action.contract_digest)
-    run = queries.last_run(case.tenant_id, case.action_id)
+    run = queries.last_run(case.tenant_id, queries.about(case))
     return Held(
         state=State(action.state),
         executed=action.attempt_count > 0,
@@ -314,6 +320,8 @@ def resolve(
         raise AlreadyProposed
     held = held_of(case)
     resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    if case.action_id is None:
+        return strays.settle(head, case, resolution=str(resolution), reason=reason, evidence=evidence, by=by, at=at)
     if not resolutions.needs_second(held, resolution):
         return _carry_out(head, case, held, resolution, reason, evidence, by, second=None, at=at)
     ledger.append(
@@ -381,7 +389,7 @@ def _carry_out(
     }
     kept = ledger.seal(
         tenant_id=tenant_id,
-        subject_id=case.action_id,
+        subject_id=queries.about(case),
         purpose="resolution",
         data=orjson.dumps(detail),
         media_type="application/json",
@@ -412,7 +420,7 @@ def _move(
     *,
     at: datetime,
 ) -> ledger.Head:
-    action = ledger.lock(tenant_id=case.tenant_id, subject_id=case.action_id, kind="action")
+    action = ledger.lock(tenant_id=case.tenant_id, subject_id=queries.about(case), kind="action")
     for number, move in enumerate(moves):
         # An action that is looked at again is automation's once more; any other way out of review ends its part.
         settled = {} if move.state is None else {"settled": move.state is not State.PENDING}
@@ -434,7 +442,7 @@ def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.A
     relation = resolutions.REMEDIES.get(resolution)
     if relation is None:
         return action
-    wanted, concerned = recovery.ordered_by_hand(record.action(case.tenant_id, case.action_id), relation)
+    wanted, concerned = recovery.ordered_by_hand(record.action(case.tenant_id, queries.about(case)), relation)
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)
     return recovery.begin(
@@ -454,7 +462,8 @@ def locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
     if case is None:
         raise NoSuchCase
     # The action comes first, as everywhere; a verification run that opens the case holds the same order.
-    ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+    if case.action_id is not None:
+        ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
     head = ledger.lock(tenant_id=tenant_id, subject_id=case_id, kind="case")
     fresh = queries.case(tenant_id, case_id)
     assert fresh is not None

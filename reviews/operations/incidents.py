@@ -193,7 +193,7 @@ def link(
 ) -> None:
     """Add actions and cases to an open incident; a case brings its action along."""
     found = queries.cases_by_id(tenant_id, list(cases))
-    concerned = list(dict.fromkeys([*actions, *(case.action_id for case in found.values())]))
+    concerned = list(dict.fromkeys([*actions, *(each.action_id for each in found.values() if each.action_id)]))
     if len(found) != len(set(cases)) or len(record.actions_by_id(tenant_id, concerned)) != len(concerned):
         raise NothingToLink
     for action_id in sorted(concerned):

@@ -179,12 +179,12 @@ def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[Question
 
 
 def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> Question:
-    access, missing = _access(tenant_id, slug, part.system)
+    access, missing = access_to(tenant_id, slug, part.system)
     return Question(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
 
 
-def _access(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
-    """The way into a system that the contract names; the credential is a file, never a column."""
+def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
+    """The way into a registered system, or what is not set up; the credential is a file, never a column."""
     system = record.system(tenant_id, name)
     if system is None:
         return None, f"The system {name} is not registered."

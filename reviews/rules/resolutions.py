@@ -95,6 +95,17 @@ class Move:
 SETTLED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED})
 RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 """The settled states in which a reading can be taken again to test what was settled."""
+UNGATED = Held(
+    state=State.FAILED,
+    executed=False,
+    absent=False,
+    verifiable=False,
+    discrepancy="",
+    side_effect_class=SideEffectClass.HIGH_RISK_EXTERNAL,
+    reversibility=Reversibility.IRREVERSIBLE,
+)
+"""An effect that nobody gated has no action: a person says who did it and why, and no state moves."""
+
 LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
 REMEDIES = {
     Resolution.COMPENSATE: Relation.COMPENSATION,

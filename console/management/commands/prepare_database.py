@@ -69,6 +69,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_hookdelivery": OWN,
     "reviews_run": APPEND,
     "reviews_case": CHANGE,
+    "reviews_watch": CHANGE,
+    "reviews_stray": APPEND,
     "reviews_comment": APPEND,
     "reviews_incident": CHANGE,
     "reviews_incidentlink": APPEND,

@@ -1,0 +1,94 @@
+"""The case of an effect that nobody gated: what the system's own log says, and what a person finds out about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+from django.urls import reverse
+
+from approvals.rules import rendering
+from console import queries as directory
+from console import words
+from console.account import happenings, names
+from console.api.caller import Caller
+from console.dispute import PAGES, ways, works_on
+from console.forms import Snooze
+from ledger import queries as record
+from ledger.rules.sealing import CannotOpen
+from reviews import queries as after
+from reviews.rules import resolutions
+
+DEFINITION = (
+    "The system changed, and no action of the record accounts for it. Nothing was undone; find out who did it and why."
+)
+
+
+def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+    """The page's context: nothing in it is decided here."""
+    called, history = names(tenant.id), record.history(tenant.id, case.id)
+    found, system = _found(tenant, case)
+    at_work, allowed = works_on(case, caller), resolutions.allowed(resolutions.UNGATED)
+    return {
+        "ungated": True,
+        "row": case,
+        "title": case.target,
+        "label": words.reason(case.reason),
+        "definition": DEFINITION,
+        "system": system,
+        "place": found.get("place", ""),
+        "fields": [{"shown": each, "purpose": "", "reading": ""} for each in rendering.render_payload(_plain(found))],
+        "owner": called.get(case.claimed_by, "") if case.claimed_by else "",
+        "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
+        "timeline": happenings(history, called),
+        "comments": [
+            {"by": called.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            for each in after.comments_of(tenant.id, case.id)
+        ],
+        "page": {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES},
+        "works": at_work,
+        "may_claim": at_work and case.claimed_by is None,
+        "may_release": at_work and case.claimed_by == caller.actor.id,
+        "may_settle": at_work,
+        "may_reopen": "operator" in caller.roles and case.state == "RESOLVED",
+        "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
+        "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
+        "snooze": Snooze(auto_id="snooze-%s") if at_work else None,
+        "why_not": "" if at_work else "Only operators settle cases.",
+        "ways": ways(resolutions.UNGATED, allowed),
+        "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
+    }
+
+
+def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:
+    stray = after.stray_of(tenant.id, case.id)
+    if stray is None:
+        return {}, ""
+    system = next((each.name for each in record.systems(tenant.id) if each.id == stray.system_id), "")
+    try:
+        data = record.opened(tenant.id, stray.pointer)
+    except CannotOpen:
+        data = None
+    return (orjson.loads(data) if data else {}), system
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    told = {name: found.get(name) for name in ("operation", "actor", "target", "at", "trace_id", "action_id")}
+    shown = {name: value for name, value in found.get("shown", {}).items() if not isinstance(value, dict | list)}
+    return {name: value for name, value in {**shown, **told}.items() if value not in (None, "")}
+
+
+def _settled(case: Any, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
+    by = {str(actor): name for actor, name in called.items()}
+    for event, _, detail in reversed(history):
+        if event.kind == "case_resolved" and detail:
+            return {
+                "word": words.RESOLUTIONS[case.resolution][0],
+                "by": by.get(detail["by"], "somebody"),
+                "second": "",
+                "reason": detail["reason"],
+                "evidence": detail["evidence"],
+                "at": case.resolved_at,
+            }
+    return {"word": words.sentence(case.resolution), "at": case.resolved_at}
