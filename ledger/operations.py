@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
+from threading import local
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -34,12 +35,13 @@ from ledger.rules import envelope as envelopes
 from ledger.rules import lifecycle, sealing
 from ledger.rules.canonical import canonical, digest
 from ledger.rules.contract import Contract
-from ledger.rules.ids import uuid7
+from ledger.rules.ids import next_uuid7
 from ledger.rules.lifecycle import Ground
 from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
 from ledger.tenancy import call, insert, tenancy
 
+_last = local()
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
 
@@ -112,8 +114,10 @@ class Draft:
 
 
 def new_id(at: datetime) -> UUID:
-    """A fresh UUIDv7 of the time `at`."""
-    return uuid7(at, secrets.token_bytes(10))
+    """A fresh UUIDv7 of the time `at`, after the one that this thread made before in the same millisecond."""
+    made = next_uuid7(getattr(_last, "id", None), at, secrets.token_bytes(10))
+    _last.id = made
+    return made
 
 
 def lock(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:

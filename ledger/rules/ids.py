@@ -17,6 +17,27 @@ def uuid7(at: datetime, randomness: bytes) -> UUID:
     return UUID(int=value)
 
 
+def next_uuid7(last: UUID | None, at: datetime, randomness: bytes) -> UUID:
+    """The UUIDv7 of `at`, after `last` where that is of the same millisecond (RFC 9562 section 6.2, method 2).
+
+    So what one request makes sorts in the order in which it was made. The step is random, for nobody to guess.
+    """
+    fresh = uuid7(at, randomness)
+    if last is None or last.int >> 80 != fresh.int >> 80:
+        return fresh
+    tail = _tail(last) + 1 + int.from_bytes(randomness[:6], "big")
+    return _with_tail(fresh, tail) if tail < 1 << 74 else fresh
+
+
+def _tail(made: UUID) -> int:
+    """The 74 bits that are neither time, version nor variant."""
+    return (made.int >> 64 & 0xFFF) << 62 | made.int & (1 << 62) - 1
+
+
+def _with_tail(made: UUID, tail: int) -> UUID:
+    return UUID(int=made.int >> 76 << 76 | tail >> 62 << 64 | 0b10 << 62 | tail & (1 << 62) - 1)
+
+
 def lower_bound(at: datetime) -> UUID:
     """The smallest id of the millisecond of `at`: the edge for a search by time."""
     return UUID(int=_milliseconds(at) << 80)

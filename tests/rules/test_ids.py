@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.rules.ids import lower_bound, uuid7
+from ledger.rules.ids import lower_bound, next_uuid7, uuid7
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES = st.integers(0, 200 * 10**15).map(lambda microseconds: EPOCH + timedelta(microseconds=microseconds))
@@ -39,6 +39,21 @@ def test_ids_of_later_milliseconds_sort_later(at, milliseconds, one, other):
 def test_the_lower_bound_of_a_time_is_below_every_id_of_it(at, randomness):
     made = uuid7(at, randomness)
     assert lower_bound(at) < made < lower_bound(at + timedelta(milliseconds=1))
+
+
+@given(TIMES, st.lists(RANDOMNESS, min_size=2, max_size=20))
+def test_ids_of_one_millisecond_sort_in_the_order_in_which_they_were_made(at, randomness):
+    made = [uuid7(at, bytes(10))]
+    for piece in randomness:
+        made.append(next_uuid7(made[-1], at, piece))
+    assert made == sorted(set(made))
+    assert {(one.version, one.variant, one.int >> 80) for one in made} == {(7, RFC_4122, made[0].int >> 80)}
+
+
+@given(TIMES, RANDOMNESS)
+def test_an_id_after_the_last_of_its_millisecond_is_a_fresh_one(at, randomness):
+    last = uuid7(at, bytes([255]) * 10)
+    assert next_uuid7(last, at, randomness) == next_uuid7(None, at, randomness) == uuid7(at, randomness)
 
 
 def test_different_randomness_makes_different_ids():

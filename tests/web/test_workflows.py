@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from reviews.rules.recovery_table import TABLE
-from tests.till import Counter
+from tests.till import ORDER, Counter
 from tests.web.test_recovery_path import cancelling, lesser
 from tests.web.test_runs_taken_back import ORDERS, Run
 from tests.workshop import Clock, Workshop
@@ -52,6 +52,24 @@ def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock:
     page = cashier.operator.client.get(f"/t/orchid/runs/{name_of(run)}").content.decode()
     assert "went on in silence" in page
     assert "Take this run back" in page
+
+
+def test_calls_of_one_batch_are_steps_in_their_order(cashier: Counter, clock: Clock):
+    session = cashier.session(on_failure="compensate")
+    calls = [
+        {
+            "call_id": uuid4().hex,
+            "tool": "refund_order",
+            "arguments": ORDER | {"amount": amount},
+            "pin_hash": session["pin"]["hash"],
+        }
+        for amount in range(1, 21)
+    ]
+    answer = cashier.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": calls}).json()
+    proposed = [each["action_id"] for each in answer["results"]]
+    assert len(set(proposed)) == len(calls)
+    shown = cashier.agent.get(f"/runs/{session['workflow_run_id']}").json()
+    assert [one["action_id"] for one in shown["steps"]] == proposed
 
 
 def test_an_acknowledged_failure_is_no_silence(cashier: Counter, clock: Clock):
