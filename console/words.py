@@ -90,7 +90,7 @@ CASES: Final[dict[str, str]] = {
 }
 BATCHES: Final[dict[str, str]] = {
     "CLAIM": "Claim",
-    "ASSIGN": "Assign to",
+    "ASSIGN": "Assign",
     "SNOOZE": "Snooze",
     "VERIFY_AGAIN": "Verify again",
     "COMMENT": "Comment",

@@ -164,7 +164,7 @@ class Stage:
 
     # After
 
-    def read(self, action_id: UUID, *, count: int = 1, **fields: Any) -> str | None:
+    def read(self, action_id: UUID, *, count: int = 1, hit: str = "", **fields: Any) -> str | None:
         """One verification run over a made-up answer of the system of record; the state after."""
         at = now() + timedelta(seconds=30)
         with tenancy(self.tenant):
@@ -175,7 +175,7 @@ class Stage:
             present=count > 0,
             count=count,
             fields=found | fields if count else {},
-            scope={"target": (order,) if count else ()},
+            scope={"target": (hit or order,) if count else ()},
         )
         reading = Reading(
             source="shop",

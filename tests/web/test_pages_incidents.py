@@ -32,6 +32,14 @@ def test_a_duplicate_opens_an_incident_with_its_case_and_its_freeze(stage):
     assert f"incidents/{row.id}" in operator.page(f"cases/{case.id}")
 
 
+@pytest.mark.req("R-RB-03", "R-RP-42")
+def test_a_wrong_target_opens_a_security_incident_and_stops_both_targets(stage):
+    case = stage.case(hit="EX-OTHER")
+    said = words(visitor(stage, "operator").page(f"incidents/{incident_of(stage, case).id}"))
+    for part in ("Wrong target modified", "Security incident", "Something else was changed", "freezes in force"):
+        assert part in said, part
+
+
 @pytest.mark.req("R-RB-10")
 def test_closing_asks_about_each_freeze(stage):
     row = incident_of(stage, stage.case(count=2))
