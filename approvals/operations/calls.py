@@ -112,18 +112,25 @@ def propose(
 def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compiler, at: datetime) -> Answer:
     call = _storable(gate.read_call(raw))
     request_hash = _request_hash(raw)
-    if call.call_id:
-        before = queries.call(session.tenant_id, session.id, call.call_id)
-        if before is not None:
-            return _replayed(before, request_hash)
+    before = _known(session, call)
+    if before is not None:
+        return _replayed(before, request_hash)
     try:
         with apart():
             verdict = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
             return _record(session, call, verdict, request_hash, came=came, at=at)
     except Exception:
+        # The same call came twice at once and the other was first: its answer is the answer (R-EX-03).
+        before = _known(session, call)
+        if before is not None:
+            return _replayed(before, request_hash)
         log.exception("the gate could not judge a call")
         with apart():
             return _record(session, call, gate.gate_fault(call), request_hash, came=came, at=at)
+
+
+def _known(session: Session, call: Proposal) -> Call | None:
+    return queries.call(session.tenant_id, session.id, call.call_id) if call.call_id else None
 
 
 def _storable(call: Proposal) -> Proposal:
