@@ -262,6 +262,7 @@ def held_of(case: Case) -> Held:
         side_effect_class=SideEffectClass(action.side_effect_class),
         reversibility=Reversibility(action.reversibility),
         remedies=_remedies(action),
+        taken_back=action.reversed,
         to_reverse=action.state == State.RECONCILED_SUCCESS and case.discrepancy == Discrepancy.COMPENSATION_REQUIRED,
     )
 

@@ -157,7 +157,7 @@ def _planned(claim: Claim) -> list[tuple[Plan, Due]]:
 def _is_wanted(plan: Plan, due: Due) -> bool:
     action = plan.known.action
     if due.recheck is not None:
-        return action.state in verification.RECHECKED
+        return rechecks.may_be_rechecked(action)
     return verification.is_open(action)
 
 

@@ -19,13 +19,15 @@ from reviews import queries
 from reviews.operations import cases, schedules
 from reviews.operations.plans import Plan, planned
 from reviews.operations.readings import Taken, read_all
-from reviews.operations.verification import RECHECKED, inputs_of, keep, plan_recheck
+from reviews.operations.verification import inputs_of, keep, plan_recheck
 from reviews.rules import reconcile
 from reviews.rules.recovery import Decision
+from reviews.rules.resolutions import RECHECKED
 from reviews.rules.verdict import Verdict
 
 TRY_AGAIN = timedelta(minutes=10)
 MOST_TRIES = 6
+RESTING_ON_A_REMEDY = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS})
 _NOTHING = Decision(row=None, action=None)
 
 
@@ -33,7 +35,7 @@ def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) 
     """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
     with tenancy(tenant_id):
         action = record.action(tenant_id, action_id)
-        plan = planned(tenant_id, action_id) if action is not None and State(action.state) in RECHECKED else None
+        plan = planned(tenant_id, action_id) if action is not None and may_be_rechecked(action) else None
     if plan is None:
         schedules.settle(action_id=action_id)
         return None
@@ -43,12 +45,17 @@ def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) 
         return conclude(plan, taken, at=at)
 
 
+def may_be_rechecked(action: Any) -> bool:
+    """Whether a reading can test how an action was settled; a success that was taken back tests nothing any more."""
+    return action.state in RECHECKED and not action.reversed
+
+
 def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
     """Hold a reading against how the action was settled; whether it contradicts it."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
-    if action is None or row is None or row.recheck is None or State(action.state) not in RECHECKED:
+    if action is None or row is None or row.recheck is None or not may_be_rechecked(action):
         return None
     pointer = uuid4()
     inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
@@ -94,4 +101,29 @@ def _write(
     if contradicted:
         cases.open_case(
             tenant_id=head.tenant_id, action_id=head.id, reason="CONTRADICTED", discrepancy=discrepancy, at=at
+        )
+    if action.parent_id is not None and kind != "rechecked":
+        _carry_over(action, verdict, contradicted=contradicted, at=at)
+
+
+def _carry_over(child: Any, verdict: Verdict, *, contradicted: bool, at: datetime) -> None:
+    """What a recovery action was believed to have put right is as open as the recovery action itself."""
+    head = ledger.lock(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
+    parent = record.action(child.tenant_id, child.parent_id)
+    assert parent is not None
+    if parent.contradicted == contradicted or not (parent.reversed or head.state in RESTING_ON_A_REMEDY):
+        return
+    happening = ledger.Happening(
+        kind="contradicted" if contradicted else "contradiction_withdrawn",
+        detail={"reason": f"Its {child.relation} with {child.tool}: {verdict.reason}", "action_id": str(child.id)},
+        view={"contradicted": contradicted},
+    )
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    if contradicted:
+        cases.open_case(
+            tenant_id=child.tenant_id,
+            action_id=child.parent_id,
+            reason="CONTRADICTED",
+            discrepancy=str(verdict.discrepancy or ""),
+            at=at,
         )

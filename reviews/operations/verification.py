@@ -24,7 +24,7 @@ from reviews.models import Run
 from reviews.operations import cases, recovery, schedules
 from reviews.operations.plans import Plan, known_of, planned
 from reviews.operations.readings import Taken, masked, plain, read_all
-from reviews.rules import findings
+from reviews.rules import findings, resolutions
 from reviews.rules import verification as rules
 from reviews.rules.account import account
 from reviews.rules.facts import Facts, Inputs, Pacing
@@ -35,7 +35,6 @@ from reviews.rules.steps import Step
 from reviews.rules.verdict import LACKING, SEEN, Verdict
 
 AT_ONCE = Pacing()
-RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
 
 
 def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
@@ -285,7 +284,7 @@ def _case_reason(outcome: rules.Outcome) -> str:
 def plan_recheck(plan: Plan, state: State, *, number: int, at: datetime) -> None:
     """Schedule the contract's recheck of that number, counted from zero, if there is one for a settled action."""
     delays = plan.contract.verification.recheck_after if plan.contract.verification else ()
-    if state in RECHECKED and number < len(delays):
+    if state in resolutions.RECHECKED and number < len(delays):
         before = delays[number - 1] if number else timedelta(0)
         due_at = at + delays[number] - before
         schedules.schedule_recheck(

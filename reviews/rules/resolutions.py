@@ -66,7 +66,7 @@ class SecondPersonNeeded(Refused):
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """An action that waits for a person. `absent`: the last decisive reading found no effect. `remedies`: what its
-    contract has tools for. `to_reverse`: it succeeded, and its run is being taken back.
+    contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
     """
 
     state: State
@@ -79,6 +79,7 @@ class Held:
     reversibility: Reversibility
     remedies: frozenset[Relation] = frozenset()
     to_reverse: bool = False
+    taken_back: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +94,9 @@ class Move:
 
 
 SETTLED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED})
-RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED})
-"""The settled states in which a reading can be taken again to test what was settled."""
+RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.ROLLED_BACK})
+"""The settled states in which a reading can be taken again to test what was settled. What was compensated is tested
+through its recovery action: the effect itself may still be there, as a refund that says it was cancelled is."""
 UNGATED = Held(
     state=State.FAILED,
     executed=False,
@@ -189,7 +191,7 @@ def _settle_contradiction(held: Held, resolution: Resolution) -> Move:
     if resolution in LOOKS:
         return Move(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
     present = resolution is Resolution.ATTEST_PRESENT
-    agrees = present == (held.state is State.RECONCILED_SUCCESS)
+    agrees = present == (held.state is State.RECONCILED_SUCCESS and not held.taken_back)
     kind = "attested_present" if present else "attested_absent"
     return Move(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
 

@@ -12,6 +12,7 @@ from approvals import tasks as before
 from ledger import queries as record
 from ledger.tenancy import tenancy
 from reviews import tasks as after
+from reviews.operations import rechecks
 from tests.till import Counter, refund_contract
 from tests.workshop import Clock
 
@@ -379,3 +380,42 @@ def test_a_table_that_is_not_one_is_refused(cashier: Counter, table: list[Any]):
     answer = cashier.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": table}})
     assert (answer.status_code, answer.json()["code"]) == (422, "BAD_POLICY")
     assert answer.json()["errors"]
+
+
+# Late truth about what was put right
+
+
+@pytest.mark.req("R-RP-44", "R-RP-47")
+def test_a_compensation_that_is_undone_later_opens_the_question_again(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
+    looked_at_again = cancelling()
+    looked_at_again["verification"]["recheck_after"] = ["PT1H"]
+    cashier = counter.open(secrets_dir, lesser(), looked_at_again)
+    action_id = wrong(cashier, clock)
+    child = child_of(cashier, action_id)
+    carried_out(cashier, clock, child)
+    assert cashier.report(action_id)["code"] == "COMPENSATED"
+    counter.till.till.execute("UPDATE refunds SET status = 'succeeded'")
+    clock.forward(hours=2)
+    rechecks.recheck(tenant_id=cashier.tenant, action_id=child.id, clock=clock.now)
+    for one in (str(child.id), action_id):
+        told = cashier.report(one)
+        assert (told["code"], told["completed"]) == ("FINAL_STATE_UNKNOWN", False)
+        assert cashier.case_of(one) is not None
+
+
+def test_a_success_that_was_taken_back_is_not_tested_as_a_success(counter: Counter, clock: Clock, secrets_dir: Path):
+    from tests.web.test_runs_taken_back import Run
+
+    document = lesser()
+    document["verification"]["recheck_after"] = ["PT1H"]
+    cashier = counter.open(secrets_dir, document, cancelling())
+    counter.till.order("EX-1002")
+    run = Run(cashier, clock)
+    stands = run.step("EX-1001")
+    run.step("EX-1002", works=False)
+    carried_out(cashier, clock, run.child())
+    clock.forward(hours=2)
+    rechecks.recheck(tenant_id=cashier.tenant, action_id=UUID(stands), clock=clock.now)
+    assert cashier.report(stands)["code"] == "COMPENSATED"
