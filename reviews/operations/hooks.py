@@ -26,8 +26,9 @@ from reviews.operations import plans, schedules, verification
 from reviews.operations.systems import NoSuchSystem
 from reviews.rules import hooks as rules
 from reviews.rules import verification as runs
+from reviews.rules.resolutions import RECHECKED
 
-_SPOKEN_OF = runs.VERIFIABLE_IN | verification.RECHECKED | {State.EXECUTING}
+_SPOKEN_OF = runs.VERIFIABLE_IN | RECHECKED | {State.EXECUTING}
 
 
 class NoSuchHook(Refused):
@@ -244,7 +245,7 @@ def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body
     )
     if verification.is_open(action):
         schedules.schedule(tenant_id=row.tenant_id, action_id=action_id, due_at=at, at=at)
-    elif State(action.state) in verification.RECHECKED and action.attempt_count:
+    elif State(action.state) in RECHECKED and action.attempt_count:
         schedules.recheck_now(tenant_id=row.tenant_id, action_id=action_id, at=at)
 
 
