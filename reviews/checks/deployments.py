@@ -17,7 +17,8 @@ A system has `regions`: {name: {"orchestrator": address, "instances": {program: 
 3. The registry is asked by digest, and the digest is computed again over what it answers. Where there is
    a registry, the approval must stand in the manifest (annotation `org.counterfoil.approval`), which
    cannot be changed under the same digest.
-4. While a process starts or stops, the effect is `pending`, and a mixture is not yet a partial rollout.
+4. While a process starts or stops, the effect is `pending`, and a mixture is not yet a partial rollout. The
+   manager is asked again at the end: what was started or ended while the instances spoke is no answer yet.
 5. Errors are counted since each instance started; supervisord knows no restart counts, so a crash loop is
    a process that it is starting again (BACKOFF), gave up on (FATAL), or that ended with an error.
 6. A lookup that names regions has the others looked at as well: the artifact that runs there since this
@@ -44,6 +45,8 @@ from reviews.checks.interface import CheckFailed, Effect, Reading, SystemAccess
 from reviews.checks.limits import answering
 
 MAX_INSTANCES = 100
+SLACK_S = 60
+"""From here on the manager's clock is known to differ from ours; it says itself what time it is."""
 APPROVAL = "org.counterfoil.approval"
 MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, "
@@ -95,6 +98,7 @@ class Rollout:
 
     wanted: Mapping[str, Any]
     regions: list[str]
+    at: datetime
     processes: list[Mapping[str, Any]] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     manifest: Mapping[str, Any] | None = None
@@ -156,7 +160,7 @@ class Deployments:
         """What runs now, in every region that was asked for."""
         parts = lookups.effects(verification)
         until = fetching.until(timeout_s)
-        looked = {name: _looked(system, part, bindings, until) for name, part in parts.items()}
+        looked = {name: _looked(system, part, bindings, until, at=at) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], rollout, bindings) for name, rollout in looked.items())
         answers = [answer for rollout in looked.values() for answer in rollout.answers]
         return Reading(
@@ -199,13 +203,15 @@ def _part_faults(where: str, part: Any) -> Iterator[str]:
 # One reading
 
 
-def _looked(system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, until: float) -> Rollout:
+def _looked(
+    system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, until: float, *, at: datetime
+) -> Rollout:
     known = system.settings.get("regions")
     if not isinstance(known, dict) or not known:
         raise CheckFailed("The system has no regions.", retryable=False)
     wanted = {name: str(lookups.filled(part[name], bindings)) for name in _TEXTS if name in part}
     regions = [str(lookups.filled(text, bindings)) for text in part.get("regions", ())] or list(known)
-    rollout = Rollout(wanted, regions)
+    rollout = Rollout(wanted, regions, at=at)
     for region in regions:
         if region not in known:
             raise CheckFailed(f"The system has no region {region}.", retryable=False)
@@ -217,8 +223,15 @@ def _looked(system: SystemAccess, part: Mapping[str, Any], bindings: Bindings, u
         _look_aside(system, region, known[region], until, rollout, bindings)
     if "repository" in part:
         _registry(system, rollout, until)
+    again = [one for region in regions for one in _processes(system, known[region], wanted["program"], until, rollout)]
+    if list(map(_trace, again)) != list(map(_trace, rollout.processes)):
+        raise CheckFailed("A process changed while its instances were asked.", retryable=True)
     rollout.indicators |= set(_indicators(part, rollout, bindings))
     return rollout
+
+
+def _trace(process: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(process[key] for key in ("group", "name", "statename", "start", "exitstatus"))
 
 
 def _look_aside(
@@ -230,7 +243,7 @@ def _look_aside(
     given = known.get("instances", {}).get(program, [])
     there = [_instance(system, region, one, found, until, rollout) for one in given[:MAX_INSTANCES]]
     if any(one.artifact == rollout.wanted["artifact"] for one in there):
-        rollout.elsewhere[region] = _restarted(found, bindings)
+        rollout.elsewhere[region] = _restarted(found, bindings, at=rollout.at)
 
 
 def _processes(
@@ -414,7 +427,7 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     running = {one.artifact for one in rollout.instances}
     if not rollout.processes:
         return False
-    restarted = _restarted(rollout.processes, bindings)
+    restarted = _restarted(rollout.processes, bindings, at=rollout.at)
     if None in running or not running:
         # Whatever was started and does not stay up says nothing of itself any more; it was started all the same.
         return True if restarted and rollout.crashed else None
@@ -429,7 +442,7 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     return True
 
 
-def _restarted(processes: list[Mapping[str, Any]], bindings: Bindings) -> bool | None:
+def _restarted(processes: list[Mapping[str, Any]], bindings: Bindings, *, at: datetime) -> bool | None:
     """Whether a process was started since the execution began; None when that time is not known."""
     try:
         began = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
@@ -437,7 +450,13 @@ def _restarted(processes: list[Mapping[str, Any]], bindings: Bindings) -> bool |
         return None
     if began.tzinfo is None:
         return None
-    return any(one["start"] >= int(began.timestamp()) for one in processes)
+    return any(one["start"] + _behind(one, at=at) >= int(began.timestamp()) for one in processes)
+
+
+def _behind(process: Mapping[str, Any], *, at: datetime) -> int:
+    """By how many seconds the manager's clock goes wrong, if it does by more than a reading may take."""
+    seconds = int(at.timestamp()) - int(process["now"])
+    return seconds if abs(seconds) > SLACK_S else 0
 
 
 def _fields(part: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -28,7 +28,7 @@ import httpx
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import Limit, socket_of, until
 
-__all__ = ["Answer", "Site", "origin", "segment", "site", "trusted_as", "until"]
+__all__ = ["Answer", "Site", "behind", "origin", "segment", "site", "trusted_as", "until"]
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_AGE_S = 300
@@ -193,7 +193,7 @@ def trusted_as(
     if any(_is_cached(answer.headers) for answer in answers):
         return Consistency.CACHE
     oldest = at - timedelta(seconds=system.settings.get("max_age_s", MAX_AGE_S))
-    if any(_is_older(answer.headers, oldest) for answer in answers):
+    if any(date is not None and date < oldest for date in map(_dated, answers)):
         return Consistency.STALE_ENDPOINT
     return Consistency(system.settings.get("consistency", own))
 
@@ -225,13 +225,18 @@ def _is_cached(headers: httpx.Headers) -> bool:
     return (age.isdecimal() and int(age) > 0) or headers.get("x-cache", "").lower().startswith("hit")
 
 
-def _is_older(headers: httpx.Headers, than: datetime) -> bool:
-    """Whether an answer says that it was given before that; one without a date, or with a broken one, does not."""
+def behind(answers: Iterable[Answer], *, at: datetime) -> timedelta:
+    """By how much the clock of whoever answered is behind ours, as far as an answer's date tells."""
+    said = [date for date in map(_dated, answers) if date is not None]
+    return max((at - date for date in said), default=timedelta(0))
+
+
+def _dated(answer: Answer) -> datetime | None:
     try:
-        given = parsedate_to_datetime(headers.get("date", ""))
+        given = parsedate_to_datetime(answer.headers.get("date", ""))
     except (ValueError, TypeError, IndexError):
-        return False
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)) < than
+        return None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def _refuse_outages(answer: Answer) -> None:

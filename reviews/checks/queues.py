@@ -105,7 +105,7 @@ class Queues:
         try:
             with session(system, timeout_s) as client:
                 role, offset = role_of(client)
-                since = _since(bindings, at=at)
+                since = _since(bindings, at=at) - _behind(client, at=at)
                 trails = {name: _followed(client, part, since, at=at) for name, part in filled.items()}
         except RedisError as problem:
             raise failed(problem) from None
@@ -245,6 +245,14 @@ def _since(bindings: Bindings, *, at: datetime) -> int:
     return max(0, int((min(executed_at, at) - SLACK).timestamp() * 1000))
 
 
+def _behind(client: redis.Redis, *, at: datetime) -> int:
+    """By how many milliseconds the broker's clock, which numbers the messages, is behind ours."""
+    with suppress(NoPermissionError):
+        seconds, microseconds = client.time()
+        return max(0, int(at.timestamp() * 1000) - seconds * 1000 - microseconds // 1000)
+    return 0
+
+
 def _followed(client: redis.Redis, part: Mapping[str, Any], since: int, *, at: datetime) -> Trail:
     trail = Trail()
     trail.messages, scanned = _matching(client, part["stream"], part["match"], since)
@@ -270,7 +278,7 @@ def _matching(
 ) -> tuple[dict[str, Message], bool]:
     """The messages with these fields, and whether all that may hold them were seen."""
     found: dict[str, Message] = {}
-    start, scanned = str(since), 0
+    start, scanned = str(max(0, since)), 0
     while scanned < MAX_SCANNED:
         page: Any = client.xrange(stream, min=start, max="+", count=PAGE)
         for number, fields in page:

@@ -92,7 +92,7 @@ class Tickets:
         with fetching.site(system, address, until=fetching.until(timeout_s), headers=headers) as site:
             found = {name: _looked(site, part) for name, part in parts.items()}
         effects = tuple(_effect(name, parts[name], one) for name, one in found.items())
-        executed_at = _executed_at(bindings)
+        executed_at = _executed_at(bindings, found, at=at)
         indicators = {
             key
             for effect in effects
@@ -317,12 +317,16 @@ def _moment(value: Any) -> datetime | None:
         return None
 
 
-def _executed_at(bindings: Bindings) -> datetime | None:
+def _executed_at(bindings: Bindings, found: Mapping[str, Found], *, at: datetime) -> datetime | None:
+    """When the execution began by the tracker's clock, which wrote the history."""
     try:
         executed_at = datetime.fromisoformat(str(bindings.get("scope", {}).get("executed_at")))
     except ValueError:
         return None
-    return executed_at if executed_at.tzinfo is not None else None
+    if executed_at.tzinfo is None:
+        return None
+    answers = [answer for one in found.values() for answer in one.answers]
+    return executed_at - max(timedelta(0), fetching.behind(answers, at=at))
 
 
 def _indicators(

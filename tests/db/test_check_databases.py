@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from reviews.checks import databases
+from reviews.checks import databases, postgres
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from tests.peers.orders import AT, BINDINGS, CHECK, Shop
 
@@ -92,6 +92,22 @@ def test_the_audit_trail_is_read_with_the_effect(shop):
         "count": 2,
         "actors": ["shop-writer"],
     }
+
+
+def test_the_reader_cannot_write(shop):
+    with psycopg.connect(shop.url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(sql.SQL("DELETE FROM {}.refunds").format(sql.Identifier(shop.schema)))
+
+
+def test_a_credential_that_could_write_does_not(shop):
+    """Somebody registered the owner's: the reading's own transaction still refuses."""
+    info = shop.connection.info
+    given = {"host": info.host, "port": info.port, "dbname": info.dbname, "user": info.user, "password": info.password}
+    with (
+        postgres.connected(SystemAccess("shop", "databases", {}, given), 5) as connection,
+        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+    ):
+        connection.execute(sql.SQL("DELETE FROM {}.refunds").format(sql.Identifier(shop.schema)))
 
 
 class TestUpdates:

@@ -322,3 +322,29 @@ class TestAtRegistration:
     def test_the_fields_are_typed(self):
         properties = CHECK.typed_fields({"effects": {"publish": LOOKUP}})["properties"]
         assert {"order_id", "message_id", "acknowledged", "downstream", "exists"} <= set(properties)
+
+
+def test_a_broker_whose_clock_is_behind_hides_nothing(valkey_url, events):
+    """It numbers its messages by its own clock; ours is ahead by an hour here."""
+    publish(events)
+    consume(events)
+    ours = datetime.now(UTC) + timedelta(hours=1)
+    bindings = BINDINGS | {"scope": BINDINGS["scope"] | {"executed_at": ours.isoformat()}}
+    assert look(valkey_url, bindings=bindings, at=ours).effects[0].present
+
+
+def test_duplicates_are_found_over_many_pages(valkey_url, events, monkeypatch):
+    monkeypatch.setattr("reviews.checks.queues.PAGE", 3)
+    publish(events)
+    for number in range(10):
+        publish(events, key=f"other-{number}")
+    publish(events)
+    consume(events)
+    assert look(valkey_url).indicators == ("duplicate_event",)
+
+
+def test_what_another_conversation_said_is_no_answer(valkey_url, events, monkeypatch):
+    monkeypatch.setattr("reviews.checks.queues.redis.Redis.echo", lambda self, word: "an earlier word")
+    with pytest.raises(CheckFailed, match="what it is asked") as failed:
+        look(valkey_url)
+    assert failed.value.retryable

@@ -33,11 +33,11 @@ def faults(heard: int, *, timeout_s: float, brief: bool) -> Iterator[tuple[str, 
 
 def endured(
     office: Office, errand: Errand, effect: Callable[[Work], object], *, timeout_s: int, brief: bool = False
-) -> None:
+) -> bytes:
     """The action is done and right, and each fault hides it: never success, never failure, never absence.
 
     What the peer said before the tool acted is kept, and said again at the end, as a forgotten copy would. When the
-    network is mended, the action is found done.
+    network is mended, the action is found done. Returned is all that was said to the peer in that last reading.
     """
     with Net() as net:
         led = replace(net.through(errand), reading=errand.reading | {"timeout_s": timeout_s, "settle_s": 10})
@@ -58,7 +58,9 @@ def endured(
         net.play_back()
         concludes_nothing(office.verify(work, later=LATER), "what was said before")
         net.mend()
+        net.asked.clear()
         succeeded(office.verify(work, later=LATER))
+        return b"".join(net.asked)
 
 
 def concludes_nothing(ended: Ended, name: str) -> None:

@@ -49,8 +49,20 @@ USUAL = (
 )
 
 
+RIGHTS = """
+[own]
+user: ann
+collection: ann(/.*)?
+permissions: RrWw
+[shared]
+user: reader
+collection: ann(/.*)?
+permissions: Rr
+"""
+
+
 class Planner:
-    """A calendar server with the account ann, who has a calendar `work`."""
+    """A calendar server with the account ann, who has a calendar `work`, and one that may only read it."""
 
     def __init__(self, url):
         self.url = url
@@ -70,7 +82,7 @@ class Planner:
     def look(self, *, settings=None, bindings=BINDINGS, password="word", **part):
         lookup = {name: value for name, value in (LOOKUP | part).items() if value is not None}
         system = SystemAccess(
-            "planner", "calendar", {"url": self.url} | (settings or {}), {"user": "ann", "password": password}
+            "planner", "calendar", {"url": self.url} | (settings or {}), {"user": "reader", "password": password}
         )
         return Calendar().read(
             system=system,
@@ -86,9 +98,12 @@ def planner(tmp_path):
     python = environment.peer_python(PINS)
     port = environment.free_port()
     users = tmp_path / "users"
-    users.write_text("ann:word\n")
+    users.write_text("ann:word\nreader:word\n")
+    rights = tmp_path / "rights"
+    rights.write_text(RIGHTS)
     argv = [str(python), "-m", "radicale", "--config", "", "--server-hosts", f"127.0.0.1:{port}"]
     argv += ["--auth-type", "htpasswd", "--auth-htpasswd-filename", str(users), "--auth-htpasswd-encryption", "plain"]
+    argv += ["--rights-type", "from_file", "--rights-file", str(rights)]
     argv += ["--auth-delay", "0", "--storage-filesystem-folder", str(tmp_path / "calendars")]
     url = f"http://127.0.0.1:{port}"
     with environment.running(argv, tmp_path / "radicale.log", ready=environment.answers(url)):

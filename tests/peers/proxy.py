@@ -47,6 +47,7 @@ class Net:
     fault: Fault = field(default_factory=Fault)
     passed: int = 0
     heard: dict[int, list[bytes]] = field(default_factory=dict)
+    asked: list[bytes] = field(default_factory=list)
     plays_back: dict[int, list[bytes]] | None = None
     ways: dict[int, Way] = field(default_factory=dict)
     over: threading.Event = field(default_factory=threading.Event)
@@ -180,6 +181,7 @@ class Way:
     def _ask(self, near: socket.socket, far: socket.socket) -> None:
         with suppress(OSError):
             while piece := near.recv(65536):
+                self.net.asked.append(piece)
                 far.sendall(piece)
         with suppress(OSError):
             far.shutdown(socket.SHUT_WR)

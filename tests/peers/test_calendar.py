@@ -183,6 +183,15 @@ def test_a_password_that_is_refused_is_not_the_end(planner):
     assert failed.value.retryable
 
 
+def test_the_reader_cannot_write(planner):
+    planner.put()
+    for method in ("PUT", "DELETE"):
+        answer = planner.client.request(
+            method, "/ann/work/key-1.ics", auth=("reader", "word"), content="BEGIN:VCALENDAR"
+        )
+        assert answer.status_code == 403
+
+
 def test_a_series_is_read_and_not_its_exception():
     data = "BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260309T090000\r\nSUMMARY:b\r\nEND:VEVENT\r\n"
     event = parsed(data + "BEGIN:VEVENT\r\nUID:1\r\nSUMMARY:a\r\n  long\r\nEND:VEVENT\r\n")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from console import processes
+from reviews.checks import deployments
 from reviews.checks.interface import CheckFailed, Consistency
 from tests.peers import environment
 from tests.peers.fleet import look
@@ -164,6 +165,31 @@ def test_a_release_without_its_approval_is_seen(on_v1):
     assert found.indicators == ("missing_deployment_approval",)
     alone = look(on_v1, version="v1", repository=None, approval="'said-v1'")
     assert alone.indicators == ()
+
+
+def test_a_process_that_is_restarted_while_its_instance_speaks_gives_no_answer(on_v2, monkeypatch):
+    region, asked = on_v2.regions["us"], deployments._instance
+
+    def slow(*args):
+        found = asked(*args)
+        if args[1] == "us":
+            time.sleep(1)
+            region.deploy(on_v2.releases["v2"])
+        return found
+
+    monkeypatch.setattr(deployments, "_instance", slow)
+    with pytest.raises(CheckFailed, match="changed") as failed:
+        look(on_v2)
+    assert failed.value.retryable
+
+
+def test_a_manager_whose_clock_is_behind_restarts_all_the_same():
+    """A manager says what time it believes it is, an hour less than it is."""
+    at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+    now = int(at.timestamp()) - 3600
+    bindings = {"scope": {"executed_at": (at - timedelta(seconds=20)).isoformat()}}
+    assert deployments._restarted([{"start": now - 10, "now": now}], bindings, at=at)
+    assert not deployments._restarted([{"start": now - 30, "now": now}], bindings, at=at)
 
 
 def test_a_program_that_nobody_knows_is_absent(on_v2):

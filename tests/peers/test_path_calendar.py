@@ -14,7 +14,7 @@ def booking(planner, *, url=None):
     return Errand(
         pattern="calendar",
         settings={"url": url or planner.url},
-        credential={"user": "ann", "password": "word"},
+        credential={"user": "reader", "password": "word"},
         arguments={"order": "o-17", "calendar": "ann/work", "zone": "Europe/Berlin", "guest": "bob@example.test"},
         lookup={
             "effects": {

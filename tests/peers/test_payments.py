@@ -104,6 +104,14 @@ class TestAbsence:
             careful.charge(source="tok_visa", metadata__key=f"other-{number}")
         assert careful.look().effects[0].present
 
+    def test_a_second_charge_is_found_on_another_page(self, careful, monkeypatch):
+        monkeypatch.setattr("reviews.checks.payments.PAGE", 2)
+        careful.charge(source="tok_visa", key="one")
+        for number in range(5):
+            careful.charge(source="tok_visa", metadata__key=f"other-{number}")
+        careful.charge(source="tok_visa", key="two")
+        assert careful.look().indicators == ("duplicate_charge",)
+
 
 @pytest.mark.req("R-CP-05")
 def test_a_declined_charge_moved_nothing(careful):
