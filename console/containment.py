@@ -1,24 +1,20 @@
-"""What is stopped around an action, and what could be."""
+"""What is stopped around an action or a case, and what could be."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from console.account import Account
+from django.urls import reverse
+
 from console.api.caller import Caller
 from ledger import queries as record
 
 
-def containment(told: Account, caller: Caller) -> dict[str, Any]:
-    """The freezes that cover this action, and the ones that could be placed from here."""
-    action = told.action
-    covering = record.freezes_on(action.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
+def containment(tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = "") -> dict[str, Any]:
+    """The freezes that cover these, and the ones that could be placed from here."""
+    covering = record.freezes_on(tenant.id, agent=agent, tool=tool, target=target)
     stopped = {(each.scope, each.value) for each in covering}
-    named = (
-        ("target", "This target", action.target),
-        ("tool", "This tool", action.tool),
-        ("agent", "This agent", action.agent),
-    )
+    named = (("target", "This target", target), ("tool", "This tool", tool), ("agent", "This agent", agent))
     return {
         "freezes": covering,
         "may_freeze": bool({"operator", "administrator"} & caller.roles),
@@ -27,5 +23,5 @@ def containment(told: Account, caller: Caller) -> dict[str, Any]:
             for scope, word, value in named
             if value and (scope, value) not in stopped
         ],
-        "place": told.page("freeze-place"),
+        "place": reverse("freeze-place", args=[tenant.slug]),
     }

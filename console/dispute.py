@@ -60,7 +60,7 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "timeline": _timeline(told, history),
         "kin": kin(told),
         **_around(told, case),
-        "containment": containment(told, caller),
+        "containment": containment(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
         "checklist": checklist(
             book,
             work.ticked(history),

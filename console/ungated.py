@@ -13,12 +13,15 @@ from console import queries as directory
 from console import words
 from console.account import happenings, names
 from console.api.caller import Caller
+from console.checklist import checklist
+from console.containment import containment
 from console.dispute import PAGES, ways, works_on
 from console.forms import Snooze
 from ledger import queries as record
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
-from reviews.rules import resolutions
+from reviews.operations import runbooks as work
+from reviews.rules import resolutions, runbooks
 
 DEFINITION = (
     "The system changed, and no action of the record accounts for it. Nothing was undone; find out who did it and why."
@@ -46,6 +49,15 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
             {"by": called.get(each.author, "somebody"), "at": each.at, "text": each.text}
             for each in after.comments_of(tenant.id, case.id)
         ],
+        "incidents": _incidents(tenant, case),
+        "containment": containment(tenant, caller, target=case.target),
+        "checklist": checklist(
+            runbooks.for_case(reason=case.reason),
+            work.ticked(history),
+            called,
+            may_tick=at_work,
+            href=reverse("case-step", args=[tenant.slug, case.id]),
+        ),
         "page": {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES},
         "works": at_work,
         "may_claim": at_work and case.claimed_by is None,
@@ -59,6 +71,13 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "ways": ways(resolutions.UNGATED, allowed),
         "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
     }
+
+
+def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
+    return [
+        {"row": each, "href": reverse("incident", args=[tenant.slug, each.id])}
+        for each in after.incidents_of(tenant.id, case.id)
+    ]
 
 
 def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:

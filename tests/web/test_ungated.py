@@ -47,6 +47,13 @@ def test_a_refund_by_a_stranger_opens_one_case_with_the_change_as_evidence(watch
     page = watched.operator.client.get(f"/t/orchid/cases/{case['case_id']}").content.decode()
     assert "no action of the record accounts for it" in page
     assert "a-strangers-key" in page
+    for part in (
+        "An effect that nobody gated",
+        "Find out who wrote it",
+        "Freeze something",
+        "Open an incident about it",
+    ):
+        assert part in page, part
     queue = watched.operator.client.get("/t/orchid/cases").content.decode()
     assert "An effect that nobody gated" in queue
 
