@@ -68,6 +68,7 @@ app.conf.update(
             "schedule": 1.0,
             "options": {"expires": 5},
         },
+        "probe-idle": {"task": "reviews.tasks.probe_idle", "schedule": 5.0, "options": {"expires": 5}},
         "recover": {"task": "reviews.tasks.recover", "schedule": 1.0, "options": {"expires": 5}},
         "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},

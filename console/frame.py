@@ -20,6 +20,7 @@ _PLACES: Final = (
     ("cases", "c", "Cases"),
     ("incidents", "i", "Incidents"),
     ("actions", "x", "Actions"),
+    ("systems", "s", "Systems"),
 )
 EVERYTHING: Final = frozenset({"tenant", "all"})
 

@@ -17,7 +17,7 @@ from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import batches, hooks
+from reviews.operations import batches, budgets, hooks
 
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
@@ -39,6 +39,7 @@ def tidy() -> None:
     at = timezone.now()
     operations.forget(before=at - KEPT)
     hooks.forget(before=at - DELIVERIES_KEPT)
+    budgets.forget(at=at)
 
 
 @shared_task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +11,14 @@ from ledger import queries as record
 from reviews import queries as after
 from reviews.operations import systems
 from reviews.rules import circuit
+from reviews.rules.budget import over
 from reviews.rules.circuit import Standing
 from reviews.rules.debt import Debt, Stop
+
+OVER = {
+    "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",
+    "day": "The readings of this day are used up: what is waiting is read less often, the gravest actions most.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,4 +54,34 @@ def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str,
         debt=after.debt(tenant_id, row.id, at=at),
         limits=asdict(systems.limits_for(tenant_id, row.id)),
         stop=stopped.get(row.name),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What verification has cost: readings of this hour and day, by system and tool of the last week."""
+
+    in_hour: int
+    in_day: int
+    per_hour: int | None
+    per_day: int | None
+    over: str
+    lines: list[dict[str, Any]]
+
+
+def spending(tenant_id: UUID, *, at: datetime) -> Spending:
+    """The tenant's readings, and whether its budget is used up."""
+    budget, spent = after.budget(tenant_id), after.spent(tenant_id, at=at)
+    window = over(budget, spent)
+    names = {row.id: row.name for row in record.systems(tenant_id)}
+    lines = after.spending(tenant_id, since=(at - timedelta(days=6)).date())
+    return Spending(
+        in_hour=spent.in_hour,
+        in_day=spent.in_day,
+        per_hour=budget.readings_per_hour,
+        per_day=budget.readings_per_day,
+        over=OVER.get(window or "", ""),
+        lines=[
+            {"system": names.get(system, "no system"), "tool": tool, "readings": count} for system, tool, count in lines
+        ],
     )

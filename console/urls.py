@@ -22,6 +22,7 @@ from console.views import (
     runbooks,
     runs,
     sessions,
+    systems,
 )
 
 # Pages of one tenant: /t/<slug>/…
@@ -65,6 +66,9 @@ pages: list[URLPattern | URLResolver] = [
     path("incidents/<uuid:incident_id>/post-mortem", incidents.review, name="incident-review"),
     path("incidents/<uuid:incident_id>/post-mortem/export", incidents.export, name="incident-export"),
     path("runbooks", runbooks.page, name="runbooks"),
+    path("systems", systems.page, name="systems"),
+    path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
+    path("systems/<uuid:system_id>/resume", systems.resume, name="system-resume"),
     path("freezes", freezes.page, name="freezes"),
     path("freezes/place", freezes.place, name="freeze-place"),
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),

@@ -145,6 +145,33 @@ class HookDelivery(models.Model):
         return self.webhook_id
 
 
+class ReadingCount(models.Model):
+    """How many readings one tool's actions cost one system in a day (R-MT-11)."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "day", "system_id", "tool")
+    tenant_id = models.UUIDField()
+    day = models.DateField()
+    system_id = models.UUIDField()
+    tool = models.CharField(max_length=128)
+    readings = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.day}"
+
+
+class ReadingTotal(models.Model):
+    """A tenant's readings of the present hour and day: what its budget is held against."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    hour_from = models.DateTimeField(null=True)
+    in_hour = models.BigIntegerField(db_default=0)
+    day_from = models.DateTimeField(null=True)
+    in_day = models.BigIntegerField(db_default=0)
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)
+
+
 class Run(models.Model):
     """One verification run: codes only; what was read and what the predicates said is evidence behind `pointer`."""
 

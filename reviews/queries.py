@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, Q, QuerySet, UUIDField, Value
+from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
 from ledger import queries as record
@@ -24,6 +24,8 @@ from reviews.models import (
     Incident,
     IncidentLink,
     Observation,
+    ReadingCount,
+    ReadingTotal,
     Report,
     Run,
     Schedule,
@@ -31,6 +33,7 @@ from reviews.models import (
     Watch,
 )
 from reviews.rules.batches import Progress
+from reviews.rules.budget import Spent, spent_at
 from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
 
 
@@ -363,3 +366,26 @@ def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
         if stop is not None:
             found[system.name] = stop
     return found
+
+
+def budget(tenant_id: UUID) -> policies.Budget:
+    """What the verification policy in force lets readings cost."""
+    return policies.budget(orjson.loads(bytes(record.active_policies(tenant_id)["verification"].document)))
+
+
+def spent(tenant_id: UUID, *, at: datetime) -> Spent:
+    """What the tenant has spent in this hour and on this day."""
+    row = ReadingTotal.objects.filter(tenant_id=tenant_id).first()
+    return spent_at(spent_of(row) if row is not None else None, at=at)
+
+
+def spent_of(row: ReadingTotal) -> Spent | None:
+    if row.hour_from is None or row.day_from is None:
+        return None
+    return Spent(hour_from=row.hour_from, in_hour=row.in_hour, day_from=row.day_from, in_day=row.in_day)
+
+
+def spending(tenant_id: UUID, *, since: date) -> list[tuple[UUID, str, int]]:
+    """(system, tool, readings) since a day, the dearest first."""
+    found = ReadingCount.objects.filter(tenant_id=tenant_id, day__gte=since)
+    return list(found.values_list("system_id", "tool").annotate(total=Sum("readings")).order_by("-total", "tool")[:200])

@@ -14,7 +14,18 @@ from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
-from reviews.operations import aftermath, cases, polling, readings, records, schedules, strays, systems, unwindings
+from reviews.operations import (
+    aftermath,
+    cases,
+    polling,
+    probes,
+    readings,
+    records,
+    schedules,
+    strays,
+    systems,
+    unwindings,
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +40,12 @@ def verify_due(stay_s: float = 0.0) -> int:
         except (OSError, OperationalError):
             log.warning("the broker did not take over; the next tick does")
     return polled.read
+
+
+@shared_task
+def probe_idle() -> bool:
+    """Ask one system that is away and that nothing waits for."""
+    return probes.probe_one(clock=timezone.now)
 
 
 @shared_task

@@ -113,6 +113,7 @@ class System(Answer):
 
 
 class SystemSeen(System):
+    system_id: str
     health: SystemHealth
 
 

@@ -205,7 +205,13 @@ def _system(seen: upstream.System) -> dict[str, Any]:
         "not_releasing": str(seen.stop) if seen.stop is not None else None,
         "stopped_because": health.stopped_because or None,
     }
-    return {"name": seen.name, "pattern": seen.pattern, "settings": seen.settings, "health": shown}
+    return {
+        "system_id": str(seen.id),
+        "name": seen.name,
+        "pattern": seen.pattern,
+        "settings": seen.settings,
+        "health": shown,
+    }
 
 
 def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> dict[str, Any]:

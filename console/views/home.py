@@ -11,11 +11,12 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries as before
-from console import words
+from console import upstream, words
 from console.http import Request, in_tenant
 from console.title import title
 from ledger import queries as record
 from reviews import queries as after
+from reviews.rules.circuit import Standing
 
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 HELD = ("REVIEW_REQUIRED",)
@@ -134,27 +135,19 @@ def _row(request: Request, action: Any) -> dict[str, Any]:
 
 def _systems(request: Request) -> list[dict[str, Any]]:
     """Verification debt: what each authoritative system owes us, and when it last answered."""
-    tenant = request.tenant.id
-    due = [each for each in after.schedules(tenant) if each.due_at <= request.as_of]
-    actions = record.actions_by_id(tenant, [each.action_id for each in due])
-    waits: dict[str, list[Any]] = {system.name: [] for system in record.systems(tenant)}
-    for each in due:
-        waits.setdefault(_system_of(tenant, actions.get(each.action_id)), []).append(each.due_at)
-    read = _last_read(tenant)
+    href = reverse("systems", args=[request.tenant.slug])
     return [
-        {"name": name, "due": len(times), "oldest_due_at": min(times, default=None), "last_read_at": read.get(name)}
-        for name, times in sorted(waits.items())
+        {
+            "name": each.name,
+            "href": f"{href}#system-{each.id}",
+            "waiting": each.debt.waiting,
+            "oldest_at": each.debt.oldest_at,
+            "answered_at": each.health.last_success_at,
+            "away": each.standing is not Standing.CLOSED,
+            "stopped": each.stop is not None,
+        }
+        for each in upstream.every(request.tenant.id, at=request.as_of)
     ]
-
-
-def _system_of(tenant: UUID, action: Any) -> str:
-    contract = before.disclosed_contract(tenant, action.contract_digest) if action else None
-    return contract.verification.system if contract and contract.verification else "no system"
-
-
-def _last_read(tenant: UUID) -> dict[str, Any]:
-    runs = [run for run in after.recent_runs(tenant) if run.source]
-    return {run.source: run.at for run in reversed(runs)}
 
 
 def _refused(request: Request) -> list[dict[str, Any]]:

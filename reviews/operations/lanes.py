@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
@@ -48,6 +49,14 @@ def configure(*, tenant_id: UUID, system_id: UUID, limits: Limits) -> None:
     Lane.objects.filter(system_id=system_id, tenant_id=tenant_id).update(
         concurrency=limits.concurrency, reads_per_minute=limits.reads_per_minute
     )
+
+
+def paced(
+    *, tenant_id: UUID, system_id: UUID, limits: Limits, pace_ms: int | None, held_until: datetime | None
+) -> None:
+    """What a reading of this system takes of late, and until when its circuit holds it."""
+    _lane(tenant_id, system_id, limits)
+    Lane.objects.filter(system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
 
 
 def _limits(system: object) -> Limits:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -24,11 +25,12 @@ from django.db import DatabaseError
 from ledger import operations as ledger
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, tenancy
-from reviews.operations import claims, rechecks, schedules, systems, verification
+from reviews.operations import budgets, claims, rechecks, schedules, systems, verification
 from reviews.operations.claims import Claim, Due, Mode
 from reviews.operations.plans import Plan, plans
 from reviews.operations.readings import Taken, read_all
 from reviews.rules import verification as rules
+from reviews.rules.budget import stretch
 from reviews.rules.facts import Failure, Pacing
 
 log = logging.getLogger(__name__)
@@ -199,21 +201,27 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
 
 def _concluded(claim: Claim, made: list[Read], *, at: datetime) -> int:
     """Conclude a batch: what says nothing new in one statement, the rest one by one."""
-    asked = claim.mode is not Mode.HOLD
-    pacing = Pacing(not_before=None if asked else claim.held_until, asked=asked)
     with tenancy(claim.tenant_id):
-        if asked:
-            systems.answered(
-                tenant_id=claim.tenant_id, system_id=claim.system_id, asked=[_asked(each) for each in made], at=at
-            )
-        again = [(each, _again(each, pacing)) for each in made]
-        quiet = [found for _, found in again if found is not None]
+        paces = _counted(claim, made, at=at)
+        again = [(each, pacing, _again(each, pacing)) for each, pacing in zip(made, paces, strict=True)]
+        quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.read_again(*quiet)
-    for each, found in again:
+    for each, pacing, found in again:
         if found is None:
             _conclude(each, pacing)
     return len(made)
+
+
+def _counted(claim: Claim, made: list[Read], *, at: datetime) -> list[Pacing]:
+    """Count the readings against circuit and budget; how each action's next one is paced."""
+    if claim.mode is Mode.HOLD:
+        return [Pacing(not_before=claim.held_until, asked=False)] * len(made)
+    asked = [_asked(each) for each in made]
+    systems.answered(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
+    tools = Counter((claim.system_id, each.plan.contract.name) for each in made)
+    budget, spent = budgets.spend(tenant_id=claim.tenant_id, made=tools, at=at)
+    return [Pacing(stretch=stretch(budget, spent, rank=each.plan.contract.side_effect_class.rank)) for each in made]
 
 
 def _asked(each: Read) -> systems.Asked:

@@ -6,6 +6,7 @@ slow one takes time from those behind it only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -20,6 +21,7 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews.checks import catalogue
 from reviews.checks.interface import CheckFailed
+from reviews.operations import systems
 from reviews.operations.plans import Plan, Question, planned
 from reviews.rules.facts import Failure
 from reviews.rules.reading import Reading
@@ -45,8 +47,16 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
     """
     with tenancy(tenant_id):
         plan = planned(tenant_id, action_id)
-    at = clock()
-    reading, _ = read(plan, at=at)
+        system_id = systems.asked_by(plan.contract, tenant_id)
+        if system_id is not None and systems.is_away(tenant_id, system_id):
+            return False
+    at, began = clock(), time.monotonic()
+    reading, failure = read(plan, at=at)
+    if system_id is not None:
+        reason = failure.reason if failure is not None and failure.retryable else ""
+        asked = systems.Asked(began_at=at, took_ms=(time.monotonic() - began) * 1000, unanswered=reason)
+        with tenancy(tenant_id):
+            systems.answered(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
     if reading is None:
         return False
     with tenancy(tenant_id):

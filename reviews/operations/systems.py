@@ -15,12 +15,13 @@ from django.db import connection
 
 from ledger import operations as ledger
 from ledger import queries as record
+from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Health, Lane
-from reviews.operations import incidents
+from reviews.operations import incidents, lanes
 from reviews.rules import circuit as circuits
 from reviews.rules.circuit import Circuit
 from reviews.rules.incidents import Kind, Severity
@@ -71,7 +72,8 @@ def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: da
         return
     if system_id == tenant_id:
         # No registered system has failed here; there is only a pace.
-        _pace(system_id, _latency(None, made), held_until=None)
+        pace = _latency(None, made)
+        lanes.paced(tenant_id=tenant_id, system_id=system_id, limits=Limits(), pace_ms=pace, held_until=None)
         return
     row = _locked(tenant_id, system_id)
     limits = limits_for(tenant_id, system_id)
@@ -80,7 +82,9 @@ def answered(*, tenant_id: UUID, system_id: UUID, asked: Iterable[Asked], at: da
     for each in made:
         after = _after(after, each, limits, seed=str(system_id), at=at)
     _count(row, made, after)
-    _pace(system_id, row.latency_ms, held_until=after.probe_at)
+    lanes.paced(
+        tenant_id=tenant_id, system_id=system_id, limits=limits, pace_ms=row.latency_ms, held_until=after.probe_at
+    )
     if after.is_open and not before.is_open:
         _circuit_opened(row, after, at=at)
     elif before.is_open and not after.is_open:
@@ -91,6 +95,17 @@ def _after(circuit: Circuit, asked: Asked, limits: Limits, *, seed: str, at: dat
     if not asked.unanswered:
         return circuits.answered(circuit, at=at)
     return circuits.failed(circuit, limits, began_at=asked.began_at, seed=seed, at=at)
+
+
+def asked_by(contract: Contract, tenant_id: UUID) -> UUID | None:
+    """The registered system that a contract's readings ask first."""
+    system = record.system(tenant_id, contract.verification.system) if contract.verification is not None else None
+    return system.id if system is not None else None
+
+
+def is_away(tenant_id: UUID, system_id: UUID) -> bool:
+    """Whether a system's circuit is open, its probe still to be made."""
+    return Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).exists()
 
 
 def never_asked(tenant_id: UUID, system_id: UUID) -> Health:
@@ -142,10 +157,6 @@ def _count(row: Health, made: list[Asked], circuit: Circuit) -> None:
     row.failures, row.since = circuit.failures, circuit.since
     row.probe_at, row.cooldown_s = circuit.probe_at, circuit.cooldown_s
     row.save(force_update=True)
-
-
-def _pace(system_id: UUID, pace_ms: int | None, *, held_until: datetime | None) -> None:
-    Lane.objects.filter(system_id=system_id).update(pace_ms=pace_ms, held_until=held_until)
 
 
 def _circuit_opened(row: Health, circuit: Circuit, *, at: datetime) -> None:

@@ -15,6 +15,7 @@ VALUES = {
     "bool": "false",
     "bytea": "sha256(gen_random_uuid()::text::bytea)",
     "timestamptz": "now()",
+    "date": "current_date",
     "jsonb": "'{}'",
     "text": "left(gen_random_uuid()::text, 8)",
     "varchar": "left(gen_random_uuid()::text, 1)",

@@ -196,6 +196,7 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "freeze_id",
         "incident_id",
         "batch_id",
+        "system_id",
         "pointer",
         "run_id",
     )

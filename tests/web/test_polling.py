@@ -276,3 +276,89 @@ def test_new_limits_hold_from_the_next_claim_on(shop: Workshop, tmp_path: Path, 
     assert limits(shop, tmp_path / "documents", concurrency=1, reads_per_minute=60).status_code == 201
     lane = Lane.objects.get(tenant_id=shop.tenant)
     assert (lane.concurrency, lane.reads_per_minute) == (1, 60)
+
+
+class TestBudget:
+    @pytest.fixture
+    def waiting(self, shop: Workshop, clock: Clock) -> list[str]:
+        """Actions that are read again and again, under a budget of four readings an hour."""
+        document_ = {"lease_s": 60, "budget": {"readings_per_hour": 4}}
+        answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": document_})
+        assert answer.status_code == 201, answer.content
+        patient = contract("write_document") | {"version": "1.1.0"}
+        patient["verification"] |= {"settle_s": 600}
+        patient["verification"]["polling"] |= {"sla_s": 3600}
+        assert shop.operator_key.post("/contracts", patient).status_code == 201
+        return written(shop, 3)
+
+    def tenant_events(self, shop: Workshop) -> list[str]:
+        with tenancy(shop.tenant):
+            return [event.kind for event, _, _ in record.history(shop.tenant, shop.tenant)]
+
+    @pytest.mark.req("R-MT-11", "R-CX-12")
+    def test_readings_are_counted_by_system_and_tool(self, shop: Workshop, waiting: list[str], clock: Clock):
+        clock.forward(seconds=1)
+        tasks.verify_due()
+        with tenancy(shop.tenant):
+            [(_, tool, count)] = queries.spending(shop.tenant, since=clock.now().date())
+            assert (tool, count) == ("write_document", 3)
+            assert queries.spent(shop.tenant, at=clock.now()).in_hour == 3
+
+    @pytest.mark.req("R-VD-14")
+    def test_beyond_the_budget_readings_are_stretched_and_it_is_said_once(
+        self, shop: Workshop, waiting: list[str], clock: Clock
+    ):
+        clock.forward(seconds=1)
+        tasks.verify_due()
+        assert "reading_budget_spent" not in self.tenant_events(shop)
+        for _ in range(3):
+            clock.forward(seconds=10)
+            tasks.verify_due()
+        assert self.tenant_events(shop).count("reading_budget_spent") == 1
+        soonest = min(row.due_at for row in Schedule.objects.filter(action_id__in=waiting))
+        assert soonest - clock.now() > timedelta(seconds=20), "the longest interval of the contract is four seconds"
+
+    def test_the_page_says_that_the_budget_is_used_up(self, shop: Workshop, waiting: list[str], clock: Clock):
+        for _ in range(2):
+            clock.forward(seconds=5)
+            tasks.verify_due()
+        page = shop.operator.client.get(f"/t/{shop.slug}/systems").content.decode()
+        assert "The readings of this hour are used up" in page
+        assert "of 4" in page
+
+
+class TestProbeOfIdleSystems:
+    """A circuit that nobody needs any more closes all the same when the system is back."""
+
+    @pytest.fixture
+    def away(self, shop: Workshop, clock: Clock, tmp_path: Path) -> Path:
+        root = tmp_path / "documents"
+        assert limits(shop, root, failures=1, cooldown_s=20, longest_cooldown_s=600).status_code == 201
+        written(shop)
+        shutil.rmtree(root)
+        clock.forward(seconds=2)
+        tasks.verify_due()
+        Schedule.objects.all().delete()
+        assert health(shop).probe_at is not None
+        return root
+
+    def test_before_the_cool_down_is_over_nothing_is_asked(self, away: Path, clock: Clock):
+        assert tasks.probe_idle() is False
+
+    def test_a_system_that_is_back_is_found_out(self, shop: Workshop, away: Path, clock: Clock):
+        away.mkdir()
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is True
+        assert health(shop).probe_at is None
+        assert tasks.probe_idle() is False
+
+    def test_one_that_is_not_waits_longer(self, shop: Workshop, away: Path, clock: Clock):
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is True
+        assert tasks.probe_idle() is False
+        assert health(shop).cooldown_s == 40
+
+    def test_where_something_waits_the_probe_is_its_reading(self, shop: Workshop, away: Path, clock: Clock):
+        written(shop, folder="other")
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is False

@@ -65,6 +65,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_schedule": OWN,
     "reviews_lane": CHANGE,
     "reviews_health": CHANGE,
+    "reviews_readingcount": OWN,
+    "reviews_readingtotal": CHANGE,
     "reviews_hook": CHANGE,
     "reviews_hookdelivery": OWN,
     "reviews_run": APPEND,
