@@ -98,23 +98,23 @@ def _reserve(stage: Stage, case: Case) -> Sent:
         goal=f"{case.label} Reserve {pieces} for order/{order.order_id}.",
         tool="reserve_stock",
         arguments=arguments,
-        target=f"order/{order.order_id}",
+        target=f"stock/{arguments['sku']}",
     )
 
 
 def _pack(stage: Stage, case: Case) -> Sent:
     order = stage.order(fault=case.fault)
-    target = f"order/{order.order_id}"
+    packed = f"order/{order.order_id}"
     first = {"order_id": order.order_id, "sku": "DESK-3", "quantity": 1}
     second = {"order_id": order.order_id, "sku": "CHAIR-17", "quantity": 4}
     status = {"order_id": order.order_id, "status": "packed", "expected_version": order.version}
     return stage.send_run(
         case=case.name,
-        goal=f"{case.label} Reserve a desk and four chairs for {target} and mark it as packed: all of it or nothing.",
+        goal=f"{case.label} Reserve a desk and four chairs for {packed} and mark it as packed: all of it or nothing.",
         calls=[
-            Call("reserve_stock", first, target_resource=target),
-            Call("reserve_stock", second, target_resource=target),
-            Call("set_order_status", status, target_resource=target),
+            Call("reserve_stock", first, target_resource="stock/DESK-3"),
+            Call("reserve_stock", second, target_resource="stock/CHAIR-17"),
+            Call("set_order_status", status, target_resource=packed),
         ],
     )
 
@@ -241,6 +241,27 @@ TABLE = (
         Fault.DUPLICATE,
     ),
     Case(
+        "wrong_quantity",
+        "reservation of the wrong quantity",
+        "VALUE_MISMATCH by RT-03; it is released by an action of its own and read back: compensated",
+        _reserve,
+        Fault.WRONG_QUANTITY,
+    ),
+    Case(
+        "release_lost",
+        "the same, and the release changes nothing",
+        f"COMPENSATION_FAILED by RT-50; held, {_CASE}",
+        _reserve,
+        Fault.KEEPS_RESERVATION,
+    ),
+    Case(
+        "run_taken_back",
+        "third step of a run fails",
+        "failed with STALE_STATE by RT-11; both reservations before it are released, the last one first",
+        _pack,
+        Fault.VERSION_MOVES,
+    ),
+    Case(
         "dies_after_write",
         "executor dies after the write",
         f"unknown, then {_TRUE}",
@@ -273,27 +294,6 @@ TABLE = (
         "target's version moved",
         "the tool refuses; failed with STALE_STATE by RT-11",
         _status,
-        Fault.VERSION_MOVES,
-    ),
-    Case(
-        "wrong_quantity",
-        "reservation of the wrong quantity",
-        "VALUE_MISMATCH by RT-03; it is released by an action of its own and read back: compensated",
-        _reserve,
-        Fault.WRONG_QUANTITY,
-    ),
-    Case(
-        "release_lost",
-        "the same, and the release changes nothing",
-        f"COMPENSATION_FAILED by RT-50; held, {_CASE}",
-        _reserve,
-        Fault.KEEPS_RESERVATION,
-    ),
-    Case(
-        "run_taken_back",
-        "third step of a run fails",
-        "failed with STALE_STATE by RT-11; both reservations before it are released, the last one first",
-        _pack,
         Fault.VERSION_MOVES,
     ),
     Case("phantom_tool", "phantom tool", "refused: PHANTOM_TOOL", _phantom),

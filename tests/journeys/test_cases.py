@@ -278,8 +278,9 @@ class Played:
         assert action_id is not None, self.sent[name]
         return action_id
 
-    def target(self, name: str) -> str:
-        return self.sent[name].target.partition("/")[2]
+    def order(self, name: str) -> str:
+        """The order that it was about, whatever the target is called."""
+        return str(self.sent[name].arguments["order_id"])
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +320,7 @@ def test_a_case_ends_as_the_table_says(played, row):
     assert (report.code, report.text) == row.told
     assert report.code in REPORTS[row.path[-1]]["allowed"]
     assert report.completed is (row.path[-1] == "RECONCILED_SUCCESS")
-    assert {table: len(ground.rows(table, played.target(row.name))) for table in row.left} == row.left
+    assert {table: len(ground.rows(table, played.order(row.name))) for table in row.left} == row.left
 
 
 def _classes(history):
@@ -346,8 +347,8 @@ def test_what_a_recovery_left_in_the_shop_is_what_is_told_of_it(played):
     ground = played.ground
     ground.wait_for(played.action("wrong_quantity"), "COMPENSATED")
     ground.wait_for(played.action("release_lost"), "REVIEW_REQUIRED")
-    (released,) = ground.rows("reservations", played.target("wrong_quantity"))
-    (kept,) = ground.rows("reservations", played.target("release_lost"))
+    (released,) = ground.rows("reservations", played.order("wrong_quantity"))
+    (kept,) = ground.rows("reservations", played.order("release_lost"))
     assert (released["status"], kept["status"]) == ("released", "held")
     (child,) = ground.operator.items("/actions", target=f"reservation/{kept['id']}")
     assert child["state"] == "REVIEW_REQUIRED"
@@ -363,7 +364,7 @@ def test_a_run_whose_last_step_fails_is_taken_back_last_step_first(played):
         False,
         ["RECONCILED_SUCCESS", "RECONCILED_SUCCESS", "FAILED"],
     )
-    assert [each["status"] for each in ground.rows("reservations", played.target("run_taken_back"))] == ["released"] * 2
+    assert [each["status"] for each in ground.rows("reservations", played.order("run_taken_back"))] == ["released"] * 2
     undone = [step["recovery"][0]["action_id"] for step in run["steps"][:2]]
     done = [_reconciled(ground, step["action_id"]) for step in run["steps"][:2]]
     back = [_reconciled(ground, action_id) for action_id in undone]
@@ -419,7 +420,7 @@ def test_a_frozen_target_takes_no_more_work(played):
     ground.wait_for(played.action("duplicate"), "REVIEW_REQUIRED")
     frozen = ground.operator.items("/freezes")
     assert [each["scope"] for each in frozen if each["value"] == sent.target] == ["target"]
-    order_id = played.target("duplicate")
+    order_id = played.order("duplicate")
     more = {"order_id": order_id, "amount": 100, "currency": "EUR", "reason": "goodwill"}
     assert ground.again(replace(sent, arguments=more)).code == "TARGET_FROZEN"
 
