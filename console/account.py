@@ -240,6 +240,9 @@ def _said(detail: dict[str, Any]) -> str:
         return f"{detail['executor_id']}, attempt {detail['attempt']}"
     if detail.get("resolution"):
         return f"{words.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
+    if detail.get("tool") and detail.get("plan"):
+        place = f", {detail['number'] + 1} of {detail['of']}" if detail["of"] > 1 else ""
+        return f"{detail['relation']} with {detail['tool']}{place}: {words.reason(detail['because'])}"
     row = detail.get("recovery_row")
     said = str(detail.get("reason") or detail.get("executor_id") or detail.get("code") or "")
     return f"{said} ({row})" if row and said else said or (row or "")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from console import words
+from console.account import names
 from console.title import title
 from ledger import queries as record
 from reviews.operations import unwindings
@@ -13,18 +15,33 @@ from reviews.rules import sagas
 from reviews.rules.sagas import Region, Silence, Step
 
 MOST = 500
+_BACK = {"OPEN": "being taken back", "STUCK": "taking it back waits for a person", "DONE": "taken back"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """One step with the row behind it, its region, its recovery actions and what it went on over."""
+    """One step with the row behind it, its region, its recovery actions and what it went on over.
+
+    `waiting` is what is ordered for it and not proposed yet.
+    """
 
     row: Any
     step: Step
     region: Region
     title: str
     recovery: list[Any]
+    waiting: dict[str, Any] | None
     silences: list[Silence]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenBack:
+    """Why a run is taken back, who said so, and, while it waits for a person, the step that it waits at."""
+
+    row: Any
+    why: str
+    by: str
+    waits_at: UUID | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +52,11 @@ class Run:
     steps: list[Shown]
     unwinding: Any | None
     complete: bool
+
+    @property
+    def words(self) -> str:
+        """How far taking it back has come."""
+        return _BACK[self.unwinding.state] if self.unwinding else ""
 
     @property
     def has_pivot(self) -> bool:
@@ -50,6 +72,7 @@ def run(tenant_id: UUID, run_id: str) -> Run | None:
     steps = {step.id: step for step in unwindings.steps_of(tenant_id, run_id)}
     ordered = list(steps.values())
     regions, silences = sagas.regions(ordered), sagas.silences(ordered)
+    waiting = record.orders_waiting(tenant_id, [each.id for each in actions])
     children: dict[UUID, list[Any]] = {}
     for each in actions:
         if each.parent_id is not None:
@@ -63,6 +86,7 @@ def run(tenant_id: UUID, run_id: str) -> Run | None:
                 region=regions[str(each.id)],
                 title=title(each.operation_kind, each.target),
                 recovery=children.get(each.id, []),
+                waiting=waiting.get(each.id),
                 silences=[one for one in silences if one.step == str(each.id)],
             )
             for each in actions
@@ -73,9 +97,37 @@ def run(tenant_id: UUID, run_id: str) -> Run | None:
     )
 
 
+def taken_back(tenant_id: UUID, found: Run) -> TakenBack | None:
+    """How and why a run is taken back; the record's first event says why, its last where it stands."""
+    if found.unwinding is None:
+        return None
+    event, _, detail = record.history(tenant_id, found.unwinding.id)[0]
+    stuck = sagas.next_back([one.step for one in found.steps]) if found.unwinding.state == "STUCK" else None
+    return TakenBack(
+        row=found.unwinding,
+        why=str((detail or {}).get("reason") or ""),
+        by=names(tenant_id).get(event.actor_id, event.actor_kind),
+        waits_at=UUID(stuck.id) if stuck else None,
+    )
+
+
+def origin(tenant_id: UUID, action: Any) -> dict[str, Any] | None:
+    """What a recovery action is for: the action behind it, and the decision that ordered it."""
+    behind = record.action(tenant_id, action.parent_id) if action.parent_id else None
+    if behind is None:
+        return None
+    order = record.ordered(tenant_id, behind.id).get(action.ordered_by, {})
+    return {
+        "row": behind,
+        "title": title(behind.operation_kind, behind.target),
+        "relation": action.relation,
+        "because": words.reason(order["because"]) if order.get("because") else "",
+    }
+
+
 def strip(tenant_id: UUID, run_id: str) -> Run | None:
     """The run for the strip on an action's page; a lone step that nothing was done about has none."""
     found = run(tenant_id, run_id)
-    if found is None or (len(found.steps) < 2 and not any(one.recovery for one in found.steps)):
+    if found is None or (len(found.steps) < 2 and not any(one.recovery or one.waiting for one in found.steps)):
         return None
     return found

@@ -67,7 +67,7 @@ def _cases(told: Account) -> list[dict[str, Any]]:
     case = after.case_of(told.action.tenant_id, told.action.id)
     if case is None:
         return []
-    label = words.discrepancy(case.discrepancy) if case.discrepancy else words.sentence(case.reason)
+    label = words.discrepancy(case.discrepancy) if case.discrepancy else words.reason(case.reason)
     return [{"row": case, "word": label, "href": told.page("case", case.id), "open": case.state != "RESOLVED"}]
 
 

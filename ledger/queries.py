@@ -213,6 +213,12 @@ def has_order(tenant_id: UUID, action_id: UUID) -> bool:
     return Order.objects.filter(tenant_id=tenant_id, action_id=action_id).exists()
 
 
+def orders_waiting(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
+    """What is ordered for these actions and not proposed yet, by action: the order's detail with its time."""
+    waiting = Order.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, proposed=False)
+    return {each.action_id: ordered(tenant_id, each.action_id)[each.event_id] for each in waiting}
+
+
 def links(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, dict[str, Any]]:
     """What each action's first event says of it: its call, what it depends on and what it acknowledges."""
     found = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=action_ids, seq=1)

@@ -27,7 +27,7 @@ from ledger import queries as record
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import observations, readings, verification
+from reviews.operations import observations, readings, unwindings, verification
 from reviews.rules.reading import Consistency, Effect, Reading
 
 CONTRACTS = Path(__file__).parents[1] / "client" / "example" / "contracts"
@@ -205,6 +205,17 @@ class Stage:
         self.execute(action_id)
         assert self.read(action_id) == "RECONCILED_SUCCESS"
         return action_id
+
+    def stuck_run(self) -> str:
+        """A run that is taken back and waits for a person: no tool reverses a refund."""
+        action_id = self.done()
+        with tenancy(self.tenant):
+            run_id: str = record.action(self.tenant, action_id).run_id
+            row = ledger.unwind(
+                tenant_id=self.tenant, run_id=run_id, reason="The customer called.", actor=ledger.SYSTEM, at=now()
+            )
+            unwindings.advance(tenant_id=self.tenant, unwinding_id=row.id, at=now())
+        return run_id
 
     def state(self, action_id: UUID) -> str:
         with tenancy(self.tenant):

@@ -57,6 +57,7 @@ def action(request: Request, action_id: UUID) -> HttpResponse:
         "actions_href": reverse("actions", args=[request.tenant.slug]),
         "shown": story(account(request.tenant, found), caller=request.caller),
         "strip": saga.strip(request.tenant.id, found.run_id),
+        "origin": saga.origin(request.tenant.id, found),
     }
     return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
 

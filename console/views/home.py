@@ -101,7 +101,7 @@ def _cases(request: Request) -> list[dict[str, Any]]:
             "kind": "Case",
             "href": reverse("case", args=[tenant.slug, each.id]),
             "title": _title(actions[each.action_id]) if each.action_id else each.target,
-            "sub": f"{_found(each)}. {'Owned by you.' if each.claimed_by else 'Nobody owns it yet.'}",
+            "sub": _asked(each, actions.get(each.action_id) if each.action_id else None),
             "since": each.opened_at,
         }
         for each in mine
@@ -109,7 +109,19 @@ def _cases(request: Request) -> list[dict[str, Any]]:
 
 
 def _found(case: Any) -> str:
-    return words.discrepancy(case.discrepancy) if case.discrepancy else words.sentence(case.reason)
+    return words.discrepancy(case.discrepancy) if case.discrepancy else words.reason(case.reason)
+
+
+def _asked(case: Any, action: Any) -> str:
+    owned = "Owned by you." if case.claimed_by else "Nobody owns it yet."
+    return f"{_found(case)}{_by_now(action)}. {owned}"
+
+
+def _by_now(action: Any) -> str:
+    """What became of the action without the person who is asked."""
+    if action is None or action.contradicted or action.state not in SETTLED:
+        return ""
+    return f", {words.state(action.state, taken_back=action.reversed).lower()} by now"
 
 
 def _troubled(request: Request) -> list[dict[str, Any]]:
@@ -126,6 +138,7 @@ def _row(request: Request, action: Any) -> dict[str, Any]:
     return {
         "state": action.state,
         "contradicted": action.contradicted,
+        "reversed": action.reversed,
         "href": reverse("action", args=[request.tenant.slug, action.id]),
         "title": _title(action),
         "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals import queries as before
@@ -12,6 +13,7 @@ from console import saga
 from console.forms import TakeBack
 from console.http import Request, in_tenant
 from ledger import operations as ledger
+from reviews import queries as after
 
 
 @in_tenant()
@@ -27,9 +29,12 @@ def run(request: Request, run_id: str) -> HttpResponse:
         "pinned_at": session.pinned_at,
         "agent": session.agent_id,
     }
+    back = saga.taken_back(request.tenant.id, found)
     context = {
         "here": "actions",
         "run": found,
+        "back": back,
+        "case_href": _case_href(request, back),
         "goal": goal,
         "form": TakeBack() if _may_cancel(request) and found.unwinding is None else None,
         "live_ids": " ".join(map(str, steps)),
@@ -53,6 +58,12 @@ def cancel(request: Request, run_id: str) -> HttpResponse:
     else:
         messages.error(request, "Nothing was taken back: say why.")
     return redirect("run", request.tenant.slug, run_id)
+
+
+def _case_href(request: Request, back: saga.TakenBack | None) -> str:
+    """Where the person settles what the run waits for."""
+    case = after.case_of(request.tenant.id, back.waits_at) if back and back.waits_at else None
+    return reverse("case", args=[request.tenant.slug, case.id]) if case else ""
 
 
 def _may_cancel(request: Request) -> bool:

@@ -213,6 +213,11 @@ _FINDINGS: dict[str, str] = {
     "COMPENSATION_REQUIRED": "it must be reversed",
     "UNKNOWN_STATE": "it cannot be told",
 }
+_TRIED = {
+    "compensation_action_id": "a reversal",
+    "rollback_action_id": "a rollback",
+    "recovery_action_id": "a forward recovery",
+}
 _DECIDED: dict[str | None, tuple[str, Family]] = {
     None: ("No approval needed", Family.TRUE),
     "REQUESTED": ("Waiting for approval", Family.WAITING),
@@ -295,7 +300,14 @@ def headline(
         return _HEADLINES[State.COMPENSATED]
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
     said = f": {finding}" if finding and state is not State.COMMITTED else ""
-    return _HEADLINES[state] + said
+    return _HEADLINES[state] + said + (_tried(entry) if state is State.REVIEW_REQUIRED else "")
+
+
+def _tried(entry: Mapping[str, Any]) -> str:
+    """What recovery was tried before it was held: nobody should order the same again unawares."""
+    recovery = entry.get("recovery") or {}
+    tried = [word for name, word in _TRIED.items() if recovery.get(name)]
+    return f"; {' and '.join(tried)} did not settle it" if tried else ""
 
 
 def axes(

@@ -40,6 +40,7 @@ def paths(site):
         "actions",
         action,
         f"{action}/entries/1",
+        f"runs/{site.stage.stuck_run()}",
     ]
 
 

@@ -175,6 +175,13 @@ def test_the_headline_says_what_was_found():
     assert found.decision.text == "Approved"
 
 
+def test_the_headline_of_what_is_held_says_what_recovery_was_tried():
+    held = in_state(State.REVIEW_REQUIRED, finding="VALUE_MISMATCH", verification="FAILED")
+    held["recovery"] = {"compensation_action_id": "a-1", "rollback_action_id": None}
+    said = "Held for review: other values than asked for; a reversal did not settle it"
+    assert headline(State.REVIEW_REQUIRED, held) == said
+
+
 def test_approved_never_hides_approved_and_failed():
     gone = in_state(State.FAILED, verification="VERIFIED")
     found = axes(State.FAILED, gone, approval="CONSUMED")
