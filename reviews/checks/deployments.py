@@ -224,7 +224,9 @@ def _looked(
     if "repository" in part:
         _registry(system, rollout, until)
     again = [one for region in regions for one in _processes(system, known[region], wanted["program"], until, rollout)]
-    if list(map(_trace, again)) != list(map(_trace, rollout.processes)):
+    # What keeps ending, or is on its way, keeps changing, and is told as that.
+    restless = rollout.crashed or rollout.moving
+    if not restless and list(map(_trace, again)) != list(map(_trace, rollout.processes)):
         raise CheckFailed("A process changed while its instances were asked.", retryable=True)
     rollout.indicators |= set(_indicators(part, rollout, bindings))
     return rollout
@@ -428,6 +430,9 @@ def _is_there(rollout: Rollout, before: Mapping[str, Any], bindings: Bindings) -
     if not rollout.processes:
         return False
     restarted = _restarted(rollout.processes, bindings, at=rollout.at)
+    if rollout.moving and not rollout.crashed:
+        # What it will be is not said yet.
+        return None
     if None in running or not running:
         # Whatever was started and does not stay up says nothing of itself any more; it was started all the same.
         return True if restarted and rollout.crashed else None

@@ -10,7 +10,9 @@ from tests.peers.errand import Errand
 from tests.peers.path import Ended, Office, Work, succeeded
 from tests.peers.proxy import SAYS, Fault, Net, timed
 
-SLOW_MACHINE_S = 4
+SLOW_MACHINE_S = 8
+TRIES = 3
+"""A slow machine may need more than one reading when the network is whole again; a poll would come by itself."""
 LATER = timedelta(seconds=30)
 CUTS = (0.05, 0.45, 0.9, 0.0, 0.15, 0.3, 0.6, 0.75)
 SILENCES = (0.9, 0.0, 0.5)
@@ -58,8 +60,12 @@ def endured(
         net.play_back()
         concludes_nothing(office.verify(work, later=LATER), "what was said before")
         net.mend()
-        net.asked.clear()
-        succeeded(office.verify(work, later=LATER))
+        for _ in range(TRIES):
+            net.asked.clear()
+            ended = office.verify(work, later=LATER)
+            if ended.state != "PENDING":
+                break
+        succeeded(ended)
         return b"".join(net.asked)
 
 
