@@ -553,6 +553,7 @@ def _order(
             "plan": str(pointer),
             "because": plan["because"],
             "requester": plan["requester"],
+            "reason": f"{plan['because']}: {step['relation']} with {step['tool']}",
         },
         evidence=evidence,
     )

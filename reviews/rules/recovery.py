@@ -119,8 +119,8 @@ def decide(situation: Situation, *, state: State, means: Means, policy: Policy =
         row=row.id,
         action=row.action,
         path=path,
-        # R-RP-50: below HIGH_RISK_EXTERNAL the recovery runs and a review is opened beside it.
-        case=ends_in_review or wanted is not None,
+        # Beside a recovery that runs, a review is opened where the class's own triggers ask for it (R-RP-50).
+        case=ends_in_review,
         incident=_INCIDENTS.get(row.action),
         # A critical mutation fails closed: what is held is also stopped (R-VD-06).
         freeze=row.action in _FREEZES or (critical and ends_in_review),

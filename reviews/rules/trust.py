@@ -49,13 +49,14 @@ def trust(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False)
     observed = entry["execution"]["observation_pointer"] is not None
     read = entry["verification"]["verified_state_pointer"] is not None
     succeeded = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
+    taken_back = entry["reconciliation"]["status"] == "COMPENSATED"
     reconciled = read and succeeded and not contradicted
     missing = missing_bindings(entry, sealed=sealed)
     rungs = (
         Rung(0, NAMES[0], True, "The action is on record."),
         _rung(1, observed, "The tool's answer is stored.", "No answer of the tool is on record."),
         _rung(2, read, "An authoritative source was read.", "No authoritative source has been read."),
-        _rung(3, reconciled, "Every predicate holds.", _unreconciled(read, contradicted)),
+        _rung(3, reconciled, "Every predicate holds.", _unreconciled(read, contradicted, taken_back=taken_back)),
         _rung(4, reconciled and not missing, "All five bindings exist.", _unbound(reconciled, missing)),
     )
     return Trust(max(rung.level for rung in rungs if rung.reached), rungs)
@@ -88,7 +89,9 @@ def _rung(level: int, reached: bool, lifted: str, missing: str) -> Rung:
     return Rung(level, NAMES[level], reached, lifted if reached else missing)
 
 
-def _unreconciled(read: bool, contradicted: bool) -> str:
+def _unreconciled(read: bool, contradicted: bool, *, taken_back: bool) -> str:
+    if taken_back:
+        return "It was reversed afterwards."
     if contradicted:
         return "A later reading contradicts it."
     return "Not every predicate holds." if read else "There is no reading to compare."

@@ -203,13 +203,12 @@ TABLE = [
         left={"refunds": 0},
     ),
     row(
-        pytest.mark.req("R-RP-03", "R-RP-37", "R-RP-44", "R-RP-45", "R-RP-50"),
+        pytest.mark.req("R-RP-03", "R-RP-37", "R-RP-44", "R-RP-45"),
         case="wrong_quantity",
         path=(*RELEASED, "COMPENSATED"),
         told=("COMPENSATED", REVERSED),
         found="VALUE_MISMATCH",
         decided="RT-03",
-        review=True,
         left={"reservations": 1},
     ),
     row(

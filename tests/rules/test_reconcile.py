@@ -595,7 +595,7 @@ class TestRecoveryBelowHighRisk:
         assert "without a person" in str(outcome.decision.held_because)
 
     @pytest.mark.req("R-RP-03", "R-RP-50")
-    def test_it_runs_beside_the_review_where_it_may(self):
+    def test_it_runs_without_a_person_where_it_may(self):
         wrong = inputs(
             reading(refund(fields=FIELDS | {"amount": 1})),
             facts=MEDIUM,
@@ -603,6 +603,14 @@ class TestRecoveryBelowHighRisk:
         )
         outcome, passed, _ = walk(wrong)
         assert passed == ["COMMITTED", "RECONCILIATION_FAILED", "COMPENSATING"]
+        assert not outcome.case
+
+    @pytest.mark.req("R-RP-50", "R-VD-04")
+    def test_a_part_that_is_taken_back_is_looked_at_by_a_person_as_well(self):
+        both = replace(MEDIUM, required_effects=("refund", "notice"))
+        half = reading(refund(), Effect(name="notice", present=False))
+        outcome, passed, _ = walk(inputs(half, facts=both, recovery_tools=TOOLS))
+        assert passed[-1] == "COMPENSATING"
         assert outcome.case
 
     def test_nothing_is_compensated_that_never_happened(self):

@@ -251,12 +251,12 @@ def test_what_a_row_wants_may_have_to_wait_for_a_person(row, means, policy, beca
     assert found.case
 
 
-def test_otherwise_it_runs_beside_a_review():
+def test_otherwise_it_runs_without_one():
     found = decided("RT-09")
     assert found.path == (State.COMMITTED, State.PARTIALLY_COMMITTED, State.COMPENSATING)
     assert not found.held
     assert found.orders == (UNDO,)
-    assert found.case
+    assert not found.case
 
 
 @pytest.mark.req("R-RP-46")
