@@ -54,7 +54,7 @@ class Work:
 @dataclass(frozen=True)
 class Failure:
     """Why a tool did not do what was asked; `phase` is `before_send` only when nothing left the
-    executor.
+    executor, and `rolled_back` when its local transaction was undone, which is then read back.
     """
 
     code: str

@@ -73,20 +73,17 @@ def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     step = sagas.next_back(steps)
     if step is None:
         return _done(row, at=at)
-    if _in_hand(tenant_id, UUID(step.id)):
+    if record.has_order(tenant_id, UUID(step.id)):
         return False
     action = record.action(tenant_id, UUID(step.id))
     assert action is not None
+    case = queries.case_of(tenant_id, action.id)
+    if case is not None and case.state != "RESOLVED":
+        return _awaiting(row, action, at=at)
     decision, concerned = _decision(action)
     if decision.held_because is not None or decision.row is None or not decision.orders:
         return _stuck(row, action, decision, at=at)
     return _order(row, action, decision, concerned, at=at)
-
-
-def _in_hand(tenant_id: UUID, action_id: UUID) -> bool:
-    """Whether the step's reversal is ordered, or waits for a person."""
-    case = queries.case_of(tenant_id, action_id)
-    return record.has_order(tenant_id, action_id) or (case is not None and case.state != "RESOLVED")
 
 
 def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
@@ -136,6 +133,14 @@ def _stuck(row: Any, action: Any, decision: Decision, *, at: datetime) -> bool:
     )
     if row.state == "OPEN":
         _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: {reason}", at=at)
+    return True
+
+
+def _awaiting(row: Any, action: Any, *, at: datetime) -> bool:
+    """The step has an open case, as after a reversal that failed: the run waits for whoever settles it."""
+    if row.state == "STUCK":
+        return False
+    _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: its case is not settled.", at=at)
     return True
 
 

@@ -171,6 +171,8 @@ def test_a_reversal_that_fails_is_for_a_person(cashier: Counter, clock: Clock):
     assert case is not None
     assert case["reason"] == "RT-50 MANUAL_REVIEW"
     assert run.child() is None
+    assert run.unwinding().state == "STUCK"
+    assert run.unwinding().reason == "refund_order on order/EX-1001: its case is not settled."
     assert cashier.state(stands) == "RECONCILED_SUCCESS"
 
 
