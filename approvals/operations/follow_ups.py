@@ -121,7 +121,7 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
     entry = Entry(
         tenant=str(tenant_id),
         agent_id=RECOVERY_AGENT,
-        version=str(int(agent.version) + 1 if agent else 1),
+        version=_next_version(tenant_id, agent.version if agent else "0"),
         registered_by="the recovery policy",
         tools=tuple(sorted(known | {tool})),
         output_tags=(),
@@ -130,6 +130,15 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
     )
     agents.register(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
     return True
+
+
+def _next_version(tenant_id: UUID, current: str) -> str:
+    """A version of the recovery agent that nobody has registered; people may have named theirs in any way."""
+    number = int(current) if current.isdecimal() and len(current) < 10 else 0
+    while True:
+        number += 1
+        if queries.agent_version(tenant_id, RECOVERY_AGENT, str(number)) is None:
+            return str(number)
 
 
 def _refused(head: ledger.Head, event_id: UUID, error: dict[str, Any], *, at: datetime) -> None:

@@ -146,6 +146,14 @@ def test_a_revoked_recovery_agent_stops_automatic_recovery(cashier: Counter, clo
     assert cashier.state(action_id) == "REVIEW_REQUIRED"
 
 
+def test_a_recovery_agent_that_people_registered_learns_the_tool(cashier: Counter, clock: Clock):
+    own = {"agent_id": "recovery", "version": "spring", "tools": ["refund_order"]}
+    assert cashier.operator_key.post("/agents", own).status_code == 201
+    assert child_of(cashier, wrong(cashier, clock)).tool == CANCEL
+    versions = cashier.operator_key.get("/agents/recovery").json()["versions"]
+    assert {"cancel_refund", "refund_order"} in [set(each["tools"]) for each in versions]
+
+
 def test_a_frozen_target_keeps_the_order_waiting(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     freeze = cashier.operator.post("/freezes", {"scope": "tool", "value": CANCEL, "reason": "Not now."}).json()
