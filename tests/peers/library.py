@@ -16,7 +16,6 @@ from reviews.checks.vector import Vector
 from tests.conftest import new_database
 from tests.peers.errand import Errand
 
-READER = "counterfoil_vector_reader"
 BINDINGS = {
     "sr": {"document": "d-1", "checksum": "abc", "model": "m-2", "audience": "staff"},
     "scope": {"tenant": "acme"},
@@ -29,6 +28,8 @@ class Library:
     def __init__(self, connection):
         self.connection = connection
         self.schema = f"library_{uuid4().hex[:8]}"
+        # A role of its own: what is dropped with one is dropped in every database.
+        self.reader = f"{self.schema}_reader"
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except psycopg.Error as problem:
@@ -39,10 +40,7 @@ class Library:
             " snapshot text, embedding public.vector(3))"
         )
         self.run("CREATE INDEX documents_embedding ON {s}.documents USING hnsw (embedding public.vector_cosine_ops)")
-        connection.execute(
-            sql.SQL("DO $$BEGIN CREATE ROLE {} LOGIN PASSWORD 'word';"
-                    " EXCEPTION WHEN duplicate_object THEN NULL; END$$").format(sql.Identifier(READER))
-        )  # fmt: skip
+        self.run("CREATE ROLE {r} LOGIN PASSWORD 'word'")
         for number in range(20):
             self.add(f"other-{number}", vector=f"[{number},1,{20 - number}]")
         self.grant()
@@ -53,10 +51,14 @@ class Library:
             "USAGE ON SCHEMA {s}, public",
             "SELECT ON ALL TABLES IN SCHEMA {s}",
         ):
-            self.run(f"GRANT {right} TO {READER}")
+            self.run(f"GRANT {right} TO {{r}}")
 
     def run(self, text, *values):
-        names = {"s": sql.Identifier(self.schema), "d": sql.Identifier(self.connection.info.dbname)}
+        names = {
+            "s": sql.Identifier(self.schema),
+            "d": sql.Identifier(self.connection.info.dbname),
+            "r": sql.Identifier(self.reader),
+        }
         self.connection.execute(sql.SQL(text).format(**names), values)
 
     def add(self, number="d-1", vector="[1,9,2]", tenant="acme", audience="staff", model="m-2", checksum="abc"):
@@ -77,11 +79,12 @@ class Library:
 
     def drop(self):
         self.run("DROP SCHEMA {s} CASCADE")
-        self.run(f"DROP OWNED BY {READER}")
+        self.run("DROP OWNED BY {r}")
+        self.run("DROP ROLE {r}")
 
-    def look(self, *, retrieval=None, settings=None, url=None, user=READER, **part):
+    def look(self, *, retrieval=None, settings=None, url=None, **part):
         info = self.connection.info
-        address = make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=user, password="word")
+        address = make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=self.reader, password="word")
         search = {
             "table": f"{self.schema}.documents",
             "where": {"id": "sr.document"},
@@ -140,7 +143,7 @@ def indexing(library, *, search=None, settings=None, **part):
         pattern="vector_search",
         settings={"scope_setting": "app.audience"} | (settings or {}),
         credential={
-            "host": info.host, "port": info.port, "dbname": info.dbname, "user": READER, "password": "word",
+            "host": info.host, "port": info.port, "dbname": info.dbname, "user": library.reader, "password": "word",
         },
         arguments={"document": "d-1", "checksum": "abc", "model": "m-2", "audience": "staff"},
         lookup={"effects": {"index": documents | usual | part}},

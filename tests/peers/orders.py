@@ -13,7 +13,6 @@ from reviews.checks.interface import SystemAccess
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 CHECK = check_for("databases")
-READER = "counterfoil_check_reader"
 BINDINGS: dict[str, dict[str, object]] = {
     "si": {},
     "sr": {"order_id": "o-17", "amount": 1000},
@@ -29,6 +28,8 @@ class Shop:
     def __init__(self, connection):
         self.connection = connection
         self.schema = f"shop_{uuid4().hex[:8]}"
+        # A role of its own: what is dropped with one is dropped in every database.
+        self.reader = f"{self.schema}_reader"
         self.run("CREATE SCHEMA {s}")
         self.run(
             "CREATE TABLE {s}.refunds (id bigint GENERATED ALWAYS AS IDENTITY, idempotency_key text,"
@@ -38,15 +39,16 @@ class Shop:
         self.run("CREATE TABLE {s}.orders (id text, tenant text, status text, version bigint)")
         self.run("CREATE TABLE {s}.audit (trace_id text, actor text)")
         self.run("INSERT INTO {s}.orders VALUES ('o-17', 'acme', 'paid', 3)")
-        connection.execute(
-            sql.SQL("DO $$BEGIN CREATE ROLE {} LOGIN PASSWORD 'word';"
-                    " EXCEPTION WHEN duplicate_object THEN NULL; END$$").format(sql.Identifier(READER))
-        )  # fmt: skip
+        self.run("CREATE ROLE {r} LOGIN PASSWORD 'word'")
         for right in ("CONNECT ON DATABASE {d}", "USAGE ON SCHEMA {s}", "SELECT ON ALL TABLES IN SCHEMA {s}"):
-            self.run(f"GRANT {right} TO {READER}")
+            self.run(f"GRANT {right} TO {{r}}")
 
     def run(self, text, *values):
-        names = {"s": sql.Identifier(self.schema), "d": sql.Identifier(self.connection.info.dbname)}
+        names = {
+            "s": sql.Identifier(self.schema),
+            "d": sql.Identifier(self.connection.info.dbname),
+            "r": sql.Identifier(self.reader),
+        }
         self.connection.execute(sql.SQL(text).format(**names), values)
 
     def refund(self, key="key-1", order="o-17", tenant="acme", amount=1000, fee="1.50", details="{}"):
@@ -58,12 +60,13 @@ class Shop:
 
     def drop(self):
         self.run("DROP SCHEMA {s} CASCADE")
-        self.run(f"DROP OWNED BY {READER}")
+        self.run("DROP OWNED BY {r}")
+        self.run("DROP ROLE {r}")
 
     @property
     def url(self):
         info = self.connection.info
-        return make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=READER, password="word")
+        return make_conninfo(host=info.host, port=info.port, dbname=info.dbname, user=self.reader, password="word")
 
     @property
     def lookup(self):
