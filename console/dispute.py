@@ -11,6 +11,7 @@ from console.account import Account, account, axes, happenings, timeline
 from console.api.caller import Caller
 from console.checklist import checklist
 from console.containment import containment
+from console.depth import required_checks
 from console.forms import Snooze
 from console.kin import kin
 from console.layers import layers, predicates
@@ -57,6 +58,7 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "layers": layers(told),
         "predicates": predicates(told),
         "readbacks": readbacks(told),
+        "depth": required_checks(told),
         "timeline": _timeline(told, history),
         "kin": kin(told),
         **_around(told, case),

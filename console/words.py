@@ -73,7 +73,7 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "FORWARD_RECOVER": ("Recover forward", "Order the contract's forward action for the part that is missing."),
     "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
     "FAIL": ("Settle as failed", "The goal was not met. The record keeps what was found."),
-    "ACKNOWLEDGE": ("Acknowledge", "You have looked at it. The action goes its own way; nothing of it changes."),
+    "ACKNOWLEDGE": ("Acknowledge", "You have looked at it, and say why it may rest. Nothing else changes by this."),
     "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
 }
 

@@ -81,7 +81,7 @@ def _compared(tenant_id: UUID, system: Any, page: Page, begun: str, *, at: datet
             continue
         if whose is Owner.NOBODY and change.place not in known:
             with tenancy(tenant_id):
-                told += _tell(tenant_id, system, change, at=at)
+                told += tell(tenant_id, system, change, at=at)
     with tenancy(tenant_id):
         _keep(tenant_id, system.id, mark, begun=begun, failure="", at=at)
     return told
@@ -130,7 +130,7 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
+def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
     """Open the case of one stray, with the change as sealed evidence."""
     case_id, stray_id = ledger.new_id(at), ledger.new_id(at)
     kept = ledger.seal(

@@ -29,6 +29,7 @@ def paths(site):
         f"approvals/{waiting.id}",
         "cases",
         f"cases/{case.id}",
+        f"cases/{stray_of(site)}",
         "incidents",
         "incidents/new",
         f"incidents/{incident_of(site, case)}",
@@ -42,6 +43,27 @@ def paths(site):
         f"{action}/entries/1",
         f"runs/{site.stage.stuck_run()}",
     ]
+
+
+def stray_of(site):
+    """The case of an effect that nobody gated."""
+    from datetime import UTC, datetime
+
+    from ledger import operations as ledger
+    from ledger.tenancy import tenancy
+    from reviews import queries
+    from reviews.operations import strays
+    from reviews.rules.ungated import Change
+
+    at, tenant = datetime.now(UTC), site.stage.tenant
+    shown = {"id": 17, "operation": "refund", "actor": "clerk-ines"}
+    change = Change(place="17", at=at, operation="refund", actor="clerk-ines", target="order/EX-1", shown=shown)
+    with tenancy(tenant):
+        system = ledger.register_system(
+            tenant_id=tenant, name="desk", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
+        )
+        strays.tell(tenant, system, change, at=at)
+        return next(each.id for each in queries.cases(tenant) if each.action_id is None)
 
 
 def incident_of(site, case):
