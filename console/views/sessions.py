@@ -35,6 +35,7 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "calls": calls,
         "tools": [tool["name"] for tool in found.contract["tools"]],
         "over": found.pin_expires_at <= request.as_of,
+        "unwinding": record.unwinding(request.tenant.id, found.run_id),
     }
     return render(request, "sessions/_detail.html" if request.htmx else "sessions/detail.html", context)
 

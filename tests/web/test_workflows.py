@@ -104,6 +104,8 @@ def test_a_run_can_be_taken_back_from_its_page(cashier: Counter, clock: Clock):
     assert run.unwinding() is None
     cashier.operator.client.post(f"{place}/cancel", {"reason": "The customer called."})
     assert "is being taken back" in cashier.operator.client.get(place).content.decode()
+    page = cashier.operator.client.get(f"/t/orchid/sessions/{run.session['session_id']}").content.decode()
+    assert "nothing new starts in it" in page
 
 
 def test_an_agent_sees_only_runs_of_its_own(cashier: Counter, clock: Clock):
