@@ -29,7 +29,7 @@ def worker(*, environment: Mapping[str, str], log: Path) -> Program:
 
 def beat(*, environment: Mapping[str, str], log: Path) -> Program:
     """Ticks are all that beat has, so its memory is enough, and there is no file that a crash could damage."""
-    words = [*CELERY, "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile=", "--loglevel", "WARNING"]
+    words = [*CELERY, "beat", "--scheduler", "console.beat:Ticks", "--pidfile=", "--loglevel", "WARNING"]
     return _module("beat", words, environment=environment, log=log, grace_s=5)
 
 

@@ -1,0 +1,28 @@
+"""Beat's schedule. Ticks are all that it has, so its memory is enough, and a tick that could not be sent is missed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery.beat import ScheduleEntry, Scheduler, SchedulingError
+
+log = logging.getLogger(__name__)
+
+
+class Ticks(Scheduler):
+    """Celery's scheduler in memory, which says once that the broker is away, and once that it is back."""
+
+    away = False
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except SchedulingError as error:
+            if not self.away:
+                log.warning("the broker takes no ticks; work waits in the database: %s", error)
+            self.away = True
+        else:
+            if self.away:
+                log.warning("the broker takes ticks again")
+            self.away = False
