@@ -170,6 +170,16 @@ def paths_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[tupl
     return tuple(sorted({path[1:] for path in expression_tree.paths(tree) if path[0] == variable}))
 
 
+@lru_cache(maxsize=4096)
+def variables_of(texts: tuple[str, ...]) -> frozenset[str]:
+    """The variables that these predicates name; of one that does not compile, all."""
+    try:
+        trees = [_tree(_compiled(text, tuple(sorted(VARIABLES))).program) for text in texts]
+    except BadExpression:
+        return frozenset(VARIABLES)
+    return frozenset(path[0] for tree in trees for path in expression_tree.paths(tree))
+
+
 class _Unfit(ValueError):
     """A value that the evaluator cannot carry exactly."""
 

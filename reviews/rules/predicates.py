@@ -16,8 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.rules import expressions
-from ledger.rules.expressions import BadExpression, Expression, View
+from ledger.rules.expressions import Answer, BadExpression, Expression, Truth, View
 from reviews.rules.reading import Consistency, Effect, Reading
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Origin(StrEnum):
@@ -61,11 +63,17 @@ def evaluate(
     target_resource: str,
 ) -> tuple[PredicateResult, ...]:
     """Every predicate of the set over one reading, the scope's first."""
-    view = expressions.view(bindings)
+    view = expressions.view(_named(bindings, (*contract, *added)))
     results = list(_scope_results(reading, bindings["scope"], target_resource))
     results += [_result(text, Origin.CONTRACT, view, reading) for text in contract]
     results += [_result(text, Origin.AGENT, view, reading) for text in added]
     return tuple(results)
+
+
+def _named(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+    """The bindings with what no predicate names left empty: making values ready costs more than judging them."""
+    named = expressions.variables_of(texts)
+    return {name: value if name in named else _NOTHING for name, value in bindings.items()}
 
 
 def _result(text: str, origin: Origin, view: View, reading: Reading) -> PredicateResult:
@@ -74,7 +82,7 @@ def _result(text: str, origin: Origin, view: View, reading: Reading) -> Predicat
     except BadExpression as problem:
         return _over(reading, text=text, origin=origin, holds=Holds.UNDECIDABLE, reason=problem.detail)
     answer = expressions.evaluate(expression, view)
-    expected, actual = _sides(expression, view)
+    expected, actual = _sides(expression, answer, view)
     return _over(
         reading,
         text=text,
@@ -86,12 +94,14 @@ def _result(text: str, origin: Origin, view: View, reading: Reading) -> Predicat
     )
 
 
-def _sides(expression: Expression, view: View) -> tuple[Any, Any]:
+def _sides(expression: Expression, answer: Answer, view: View) -> tuple[Any, Any]:
     """(expected, actual): the half that asks the authority is what was found."""
     if expression.sides is None:
         return None, None
-    left, _, right = expression.sides
-    values = expressions.peek(left, view), expressions.peek(right, view)
+    left, sign, right = expression.sides
+    first = expressions.peek(left, view)
+    # Where two things are equal, one look shows both.
+    values = first, first if sign == "==" and answer.truth is Truth.TRUE else expressions.peek(right, view)
     asks_right = "sa." in right.text and "sa." not in left.text
     return values if asks_right else (values[1], values[0])
 

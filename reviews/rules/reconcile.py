@@ -54,7 +54,7 @@ from reviews.rules.verdict import (
 
 def reconcile(inputs: Inputs) -> Verdict:
     """The verdict over what is known now."""
-    inputs = replace(inputs, readings=freshness.judged(inputs))
+    inputs = _over(inputs, freshness.judged(inputs))
     unread = _unread(inputs)
     if unread is not None:
         return unread
@@ -65,7 +65,7 @@ def reconcile(inputs: Inputs) -> Verdict:
     found, results = findings.effects(inputs, deciding), findings.predicates_over(inputs, deciding)
     excused = replays.excused(inputs, deciding, found)
     found = replays.counted_once(found, excused)
-    verdict = _replayed(_judged(replace(inputs, readings=deciding), found, results, excused), excused)
+    verdict = _replayed(_judged(_over(inputs, deciding), found, results, excused), excused)
     if testifying:
         verdict = witnesses.heard(inputs, verdict, found, testifying)
         results += findings.predicates_over(inputs, testifying)
@@ -76,6 +76,10 @@ def reconcile(inputs: Inputs) -> Verdict:
     if unmade:
         verdict = unverifiable(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
     return replace(verdict, effects=found, predicates=results, checks=checks, consistency=deciding[0].consistency)
+
+
+def _over(inputs: Inputs, readings: tuple[Reading, ...]) -> Inputs:
+    return inputs if readings == inputs.readings else replace(inputs, readings=readings)
 
 
 def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
