@@ -21,9 +21,9 @@ def web(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
     return _module("web", words, environment=dict(environment) | {"COUNTERFOIL_POOL": "1"}, log=log, grace_s=8)
 
 
-def worker(*, environment: Mapping[str, str], log: Path) -> Program:
+def worker(*, environment: Mapping[str, str], log: Path, processes: int = 2) -> Program:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
-    words = [*CELERY, "worker", "--concurrency", "2", *quiet]
+    words = [*CELERY, "worker", "--concurrency", str(processes), *quiet]
     return _module("worker", words, environment=environment, log=log, grace_s=20)
 
 

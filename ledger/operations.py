@@ -39,7 +39,7 @@ from ledger.rules.ids import next_uuid7
 from ledger.rules.lifecycle import Ground
 from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
-from ledger.tenancy import call, insert, tenancy
+from ledger.tenancy import ask, call, insert, tenancy
 
 _last = local()
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
@@ -450,7 +450,10 @@ def lift_freeze(*, tenant_id: UUID, freeze_id: UUID, reason: str, actor: Actor, 
 
 def set_idempotency(*, tenant_id: UUID, action_id: UUID, status: str, at: datetime) -> None:
     """Move the durable record of an action's mutation."""
-    Idempotency.objects.filter(tenant_id=tenant_id, action_id=action_id).update(status=status, updated_at=at)
+    ask(
+        "UPDATE ledger_idempotency SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND action_id = $2",
+        *(tenant_id, action_id, status, at),
+    )
 
 
 def expire_idempotency(*, tenant_id: UUID, before: datetime, at: datetime) -> int:

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from ledger import queries as record
 from ledger.rules import policies
-from ledger.tenancy import ask, select
+from ledger.tenancy import ask, first, select
 from reviews.models import (
     Batch,
     BatchItem,
@@ -63,10 +63,22 @@ def runs_of(tenant_id: UUID, action_id: UUID) -> list[Run]:
     return list(Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("number"))
 
 
-def doubts(tenant_id: UUID, action_id: UUID) -> int:
-    """How many runs of an action had an answer that bore nothing out, and settled nothing."""
-    weak = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result="PENDING")
-    return weak.filter(discrepancy="UNVERIFIABLE_STATE").count()
+def doubts(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, int]:
+    """How many runs of each action had an answer that bore nothing out, and settled nothing."""
+    return dict(
+        ask(
+            "SELECT action_id, count(*) FROM reviews_run WHERE tenant_id = $1 AND action_id = ANY($2)"
+            " AND result = 'PENDING' AND discrepancy = 'UNVERIFIABLE_STATE' GROUP BY action_id",
+            *(tenant_id, action_ids),
+        )
+    )
+
+
+def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
+    """The number of an action's newest run; 0 before the first."""
+    statement = "SELECT coalesce(max(number), 0) FROM reviews_run WHERE tenant_id = $1 AND action_id = $2"
+    [(number,)] = ask(statement, tenant_id, action_id)
+    return int(number)
 
 
 def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
@@ -249,7 +261,7 @@ def reports_of(tenant_id: UUID, action_id: UUID) -> list[Report]:
 
 
 def scheduled(action_id: UUID) -> Schedule | None:
-    return Schedule.objects.filter(action_id=action_id).first()
+    return first(Schedule, "action_id = $1", action_id)
 
 
 def schedules(tenant_id: UUID) -> list[Schedule]:

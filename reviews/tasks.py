@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 @shared_task
 def verify_due(stay_s: float = 0.0) -> int:
-    """Read back what is due, and what becomes due while this task stays; whoever stayed hands over to the next."""
+    """Read back what is due, and what becomes due while this task stays; then hand over to the next."""
     polled = polling.poll(clock=timezone.now, stay=timedelta(seconds=stay_s))
-    if polled.stayed:
+    if polled.goes_on:
         try:
             verify_due.apply_async(kwargs={"stay_s": stay_s}, expires=5, retry=False)
         except (OSError, OperationalError):

@@ -38,6 +38,7 @@ class Known:
     observation: Observation | None
     baseline: Reading | None
     idempotency: Any | None
+    doubts: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,8 @@ def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
     """The plans for these actions, by action; an action that does not exist has none."""
     slug = record.tenant_by_id(tenant_id).slug
     found = record.actions_by_id(tenant_id, action_ids)
-    agreed = {action.contract_digest: contract_of(tenant_id, action) for action in found.values()}
+    by_digest = {action.contract_digest: action for action in found.values()}
+    agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
     in_force = numbers_in_force(tenant_id)
     asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
     return {
@@ -106,6 +108,7 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
     keys = record.idempotencies(tenant_id, ids)
     taken = record.readings_taken(tenant_id, ids)
     seen = queries.observations_of_all(tenant_id, ids)
+    doubted = queries.doubts(tenant_id, ids)
     payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
     opened = record.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
@@ -123,6 +126,7 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
             observation=observations.judged(answers.get(action.id, []), agreed[action.contract_digest]),
             baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
             idempotency=keys.get(action.id),
+            doubts=doubted.get(action.id, 0),
         )
         for action in actions
     ]

@@ -29,6 +29,7 @@ from reviews.operations import budgets, claims, rechecks, schedules, systems, ve
 from reviews.operations.claims import Claim, Due, Mode
 from reviews.operations.plans import Plan, plans
 from reviews.operations.readings import Taken, read_all
+from reviews.operations.recovery import Surroundings
 from reviews.rules import verification as rules
 from reviews.rules.budget import stretch
 from reviews.rules.facts import Failure, Pacing
@@ -72,10 +73,10 @@ class _Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Polled:
-    """How many readings were concluded, and whether this call was the one that stayed."""
+    """How many readings were concluded, and whether somebody must go on from here."""
 
     read: int
-    stayed: bool
+    goes_on: bool
 
 
 def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Polled:
@@ -91,14 +92,15 @@ def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Po
         last_at = began_at + max(LONGEST, stay)
         while True:
             at = clock()
-            claimed = _claim(begun, at=at) if at < last_at else []
+            is_over = at >= last_at
+            claimed = [] if is_over else _claim(begun, at=at)
             for claim in claimed:
                 _begin(begun, claim)
             if begun.running:
                 _conclude_some(begun, 0.0 if claimed else _NAP_S[1] / 2)
             elif not claimed:
-                if at >= leave_at:
-                    return Polled(read=begun.read, stayed=alone and bool(stay))
+                if is_over or at >= leave_at:
+                    return Polled(read=begun.read, goes_on=is_over or (alone and bool(stay)))
                 time.sleep(_nap(at))
 
 
@@ -203,7 +205,8 @@ def _concluded(claim: Claim, made: list[Read], *, at: datetime) -> int:
     """Conclude a batch: what says nothing new in one statement, the rest one by one."""
     with tenancy(claim.tenant_id):
         paces = _counted(claim, made, at=at)
-        again = [(each, pacing, _again(each, pacing)) for each, pacing in zip(made, paces, strict=True)]
+        around = Surroundings(claim.tenant_id)
+        again = [(each, pacing, _again(each, pacing, around)) for each, pacing in zip(made, paces, strict=True)]
         quiet = [found for _, _, found in again if found is not None]
         if quiet:
             schedules.read_again(*quiet)
@@ -230,7 +233,7 @@ def _asked(each: Read) -> systems.Asked:
     return systems.Asked(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
 
 
-def _again(each: Read, pacing: Pacing) -> schedules.Again | None:
+def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again | None:
     """When to read again, where the reading says nothing that is not on record; None where something follows.
 
     No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
@@ -247,7 +250,15 @@ def _again(each: Read, pacing: Pacing) -> schedules.Again | None:
         entry=known.entry,
     )
     inputs = verification.inputs_of(
-        each.plan, known.action, head, each.due, each.taken, uuid4(), pacing=pacing, at=each.began_at
+        each.plan,
+        known.action,
+        head,
+        each.due,
+        each.taken,
+        uuid4(),
+        pacing=pacing,
+        around=around,
+        at=each.began_at,
     )
     outcome = rules.run(inputs)
     if outcome.steps or outcome.next_read_at is None or verification.is_told_again(inputs, outcome):

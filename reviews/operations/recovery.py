@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -38,16 +39,36 @@ def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
     }
 
 
-def circumstances(action: Any, facts: Facts, head: ledger.Head, kept: Any) -> dict[str, Any]:
+class Surroundings:
+    """What several verification runs of one tenant are decided under, each of it looked up once."""
+
+    def __init__(self, tenant_id: UUID) -> None:
+        self.policy = cache(lambda: policy_of(tenant_id))
+        self.run = cache(lambda run_id: record.run_facts(tenant_id, run_id))
+        self.is_pivot = cache(lambda digest: record.is_pivot(tenant_id, digest))
+        self._tenant_id = tenant_id
+        self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
+
+    def tools(self, facts: Facts) -> dict[str, frozenset[str]]:
+        named = tuple(sorted(facts.recovery.tools))
+        if named not in self._tools:
+            self._tools[named] = tools_of(self._tenant_id, facts)
+        return self._tools[named]
+
+
+def circumstances(
+    action: Any, facts: Facts, head: ledger.Head, kept: Any, around: Surroundings | None = None
+) -> dict[str, Any]:
     """What a run must know of the policy, the remedies and the action's own run, as `Inputs` names it."""
-    tenant_id, policy = action.tenant_id, policy_of(action.tenant_id)
+    tenant_id, around = action.tenant_id, around or Surroundings(action.tenant_id)
+    policy = around.policy()
     bound = kept.request_hash if kept is not None else None
-    unwinding, succeeded = record.run_facts(tenant_id, action.run_id)
+    unwinding, succeeded = around.run(action.run_id)
     return {
-        "pivot_committed": any(record.is_pivot(tenant_id, digest) for digest in succeeded),
+        "pivot_committed": any(around.is_pivot(digest) for digest in succeeded),
         "policy": policy,
         "retry_safe": retries.may_be_sent_again(facts, head.entry or {}, policy, request_hash=bound),
-        "recovery_tools": tools_of(tenant_id, facts),
+        "recovery_tools": around.tools(facts),
         "unwinding": unwinding and not action.relation,
         "is_remedy": bool(action.relation),
         "brought": brought(tenant_id, action.id) if head.state == State.FORWARD_RECOVERY else frozenset(),

@@ -89,7 +89,7 @@ def read_again(*again: Again) -> None:
 
 def settle(*, action_id: UUID) -> None:
     """Nothing more is read."""
-    Schedule.objects.filter(action_id=action_id).delete()
+    ask("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
 
 
 def adopt(*, at: datetime) -> int:

@@ -18,7 +18,7 @@ from ledger import operations as ledger
 from ledger import queries as record
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
-from ledger.tenancy import tenancy
+from ledger.tenancy import insert, tenancy
 from reviews import queries
 from reviews.models import Run
 from reviews.operations import cases, recovery, schedules
@@ -104,6 +104,7 @@ def inputs_of(
     pointer: UUID,
     *,
     pacing: Pacing = AT_ONCE,
+    around: recovery.Surroundings | None = None,
     at: datetime,
 ) -> Inputs:
     assert head.entry is not None
@@ -130,13 +131,13 @@ def inputs_of(
         readings=taken.readings,
         failure=taken.failure,
         silent=taken.silent,
-        doubts=queries.doubts(plan.tenant_id, plan.action_id) if row is not None and row.readings else 0,
+        doubts=known.doubts,
         added_predicates=_added(plan, head.entry),
         idempotency_status=known.idempotency.status if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
-        **recovery.circumstances(action, facts, head, known.idempotency),
+        **recovery.circumstances(action, facts, head, known.idempotency, around),
     )
 
 
@@ -188,8 +189,8 @@ def _number(
     plan: Plan, reading: Reading | None, verdict: Verdict, decision: Decision, pointer: UUID, *, at: datetime
 ) -> None:
     """The run in codes, for lists; what it says is behind the pointer."""
-    number = len(queries.runs_of(plan.tenant_id, plan.action_id)) + 1
-    Run.objects.create(
+    number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
+    row = Run(
         tenant_id=plan.tenant_id,
         id=ledger.new_id(at),
         action_id=plan.action_id,
@@ -204,6 +205,7 @@ def _number(
         pointer=pointer,
         at=at,
     )
+    insert(row)
 
 
 def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:

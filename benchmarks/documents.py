@@ -1,0 +1,211 @@
+"""Actions that wait for their verification, and the folder that they are read back from.
+
+Each was proposed through the gate, started and observed through the product's own operations; only the executor is
+missing, whose grant would be another benchmark's business. A folder is the fastest system that there is: what is
+measured is then the product. A second system accepts connections and never says a word.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.utils import timezone
+
+from benchmarks import registered
+from benchmarks.stand import Stand
+
+GOAL = "Write down what is owed."
+TEXT = "Paid."
+TOOL, SILENT_TOOL = "write_document", "write_elsewhere"
+FAST, SILENT = "documents", "archive"
+# Nothing is held back: what is measured is what the engine can do, not what a system allows.
+UNLIMITED = {"concurrency": 16, "reads_per_minute": 600_000, "failures": 1000}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """An action in PENDING, and the file that would confirm it."""
+
+    action_id: UUID
+    file: Path
+
+    def do(self) -> None:
+        """What the executor would have done."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(TEXT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """A tenant whose agent writes documents."""
+
+    tenant: UUID
+    session: Any
+    root: Path
+
+    def pending(self, tool: str = TOOL) -> Written:
+        """A new action that was started and whose tool said success."""
+        from ledger.tenancy import tenancy
+
+        path = f"notes/{uuid4().hex}.md"
+        with tenancy(self.tenant):
+            action_id = _proposed(self.session, tool, path)
+            _started(self.tenant, action_id)
+            _observed(self.tenant, action_id)
+        return Written(action_id=action_id, file=self.root / path)
+
+
+def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polling: dict[str, Any]) -> Office:
+    """Register both systems, a tool for each, and the agent that uses them; open its session."""
+    from approvals.operations import agents, sessions
+    from approvals.rules import registry
+    from ledger import operations as ledger
+    from ledger.tenancy import tenancy
+
+    at, tenant_id, root = timezone.now(), UUID(tenant["id"]), stand.folder / f"documents-{uuid4().hex[:8]}"
+    root.mkdir()
+    folder = stand.secrets / "systems" / tenant["slug"]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / f"{FAST}.json").write_text("{}")
+    (folder / f"{SILENT}.json").write_text(json.dumps({"url": f"postgresql://nobody@127.0.0.1:{silent_port}/none"}))
+    entry = registry.Entry(
+        tenant=str(tenant_id),
+        agent_id=registered.AGENT,
+        version="1",
+        registered_by="benchmarks",
+        tools=(TOOL, SILENT_TOOL),
+        output_tags=(),
+        model_tier="",
+        registered_at=at,
+    )
+    wish = sessions.Wish(agent_id=registered.AGENT, goal=GOAL, ttl_seconds=3600)
+    with tenancy(tenant_id):
+        _register_systems(tenant_id, root)
+        for document in _contracts(polling):
+            _register_contract(tenant_id, document)
+        agents.register(tenant_id=tenant_id, entry=entry, by=ledger.SYSTEM, at=at)
+        session = sessions.open_session(tenant_id=tenant_id, wish=wish, key_actor=ledger.SYSTEM.id, at=at)
+    return Office(tenant=tenant_id, session=session, root=root)
+
+
+def _register_systems(tenant_id: UUID, root: Path) -> None:
+    from ledger import operations as ledger
+    from reviews.operations import lanes
+    from reviews.rules.limits import Limits
+
+    for name, pattern, settings in (
+        (FAST, "filesystems", {"root": str(root), "limits": UNLIMITED}),
+        (SILENT, "databases", {"limits": UNLIMITED}),
+    ):
+        row = ledger.register_system(
+            tenant_id=tenant_id,
+            name=name,
+            pattern=pattern,
+            settings=settings,
+            actor=ledger.SYSTEM,
+            at=timezone.now(),
+        )
+        lanes.configure(tenant_id=tenant_id, system_id=row.id, limits=Limits(**UNLIMITED))
+
+
+def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
+    document: dict[str, Any] = json.loads((registered.CONTRACTS / f"{TOOL}.json").read_text())
+    # What is not there yet may come for a day: such a reading brings no verdict.
+    document["verification"] |= {"settle_s": 86_400, "polling": polling}
+    lookup = {"effects": {"file": {"table": "notes", "where": {"path": "sr.path"}, "fields": ["path"]}}}
+    silent = {
+        "pattern": "databases",
+        "system": SILENT,
+        "lookup": lookup,
+        "predicates": ["sa.exists"],
+        "settle_s": 86_400,
+        "polling": polling,
+    }
+    return [document, document | {"name": SILENT_TOOL, "verification": silent}]
+
+
+def _register_contract(tenant_id: UUID, document: dict[str, Any]) -> None:
+    from ledger import operations as ledger
+    from ledger.rules import contract as contracts
+
+    contract = contracts.validate(document, compile_predicate=lambda _: None)
+    ledger.register_contract(tenant_id=tenant_id, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
+
+
+def _proposed(session: Any, tool: str, path: str) -> UUID:
+    from approvals.operations import calls
+
+    call = {
+        "call_id": path,
+        "tool": tool,
+        "arguments": {"path": path, "text": TEXT, "sha256": sha256(TEXT.encode()).hexdigest()},
+        "pin_hash": session.pin_hash,
+    }
+    answers, _ = calls.propose(
+        tenant_id=session.tenant_id,
+        session_id=session.id,
+        key_actor=session.key_actor,
+        raw_calls=[call],
+        trace=calls.Trace(uuid4().hex),
+        compile_predicate=lambda _contract, _text: None,
+        at=timezone.now(),
+    )
+    assert answers[0].action_id is not None, answers
+    return answers[0].action_id
+
+
+def _started(tenant: UUID, action_id: UUID) -> None:
+    from ledger import operations as ledger
+    from ledger import queries
+    from ledger.rules.envelope import instant
+    from ledger.rules.lifecycle import Ground
+
+    at = timezone.now()
+    action = queries.action(tenant, action_id)
+    assert action is not None
+    kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash, at=at)
+    happening = ledger.Happening(
+        kind="execution_started",
+        to="EXECUTING",
+        grounds=frozenset({Ground.RELEASED}),
+        changes={
+            "execution": {"status": "EXECUTING", "attempt_count": 1},
+            "timestamps": {"executed_at": instant(at)},
+            "idempotency": {"key_hash": kept.key_hash, "status": "PENDING"},
+        },
+    )
+    head = ledger.lock(tenant_id=tenant, subject_id=action_id, kind="action")
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _observed(tenant: UUID, action_id: UUID) -> None:
+    from approvals.queries import disclosed_contract
+    from ledger import operations as ledger
+    from ledger import queries
+    from reviews.operations import observations
+
+    at = timezone.now()
+    action = queries.action(tenant, action_id)
+    assert action is not None
+    contract = disclosed_contract(tenant, action.contract_digest)
+    observations.observe(
+        tenant_id=tenant,
+        action_id=action_id,
+        contract=contract,
+        answer=observations.Answer(
+            attempt=1,
+            timeout_s=30,
+            lease_ends_at=at + timedelta(seconds=30),
+            document={"result": {"tool": contract.name, "status": "success", "evidence": "written"}},
+            raw=None,
+            source="executor",
+        ),
+        by=ledger.SYSTEM,
+        at=at,
+    )
