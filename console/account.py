@@ -146,9 +146,10 @@ def _executed(told: Account) -> dict[str, Any]:
         return {"actor": "no executor", "at": None, "proof": []}
     attempt = told.attempts[-1]
     actor = f"{attempt.executor_id}, attempt {attempt.number}"
-    if not told.observations:
+    answers = [each for each in told.observations if each.source != "webhook"]
+    if not answers:
         return {"actor": actor, "at": attempt.started_at, "proof": []}
-    seen = told.observations[-1]
+    seen = answers[-1]
     proof = [{"href": told.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
     return {"actor": actor, "at": seen.at, "proof": proof}
 

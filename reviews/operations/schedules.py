@@ -25,6 +25,7 @@ def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime
         "INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
         " VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (action_id) DO UPDATE SET"
         " due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,"
+        " system_id = excluded.system_id,"
         " priority = greatest(reviews_schedule.priority, excluded.priority)",
         *(action_id, tenant_id, place.system_id, due_at, place.rank if priority is None else priority, at),
     )

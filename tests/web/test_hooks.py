@@ -101,6 +101,14 @@ def test_a_webhook_beside_the_tools_answer_is_an_observation_of_its_own(hook: st
         assert queries.last_observation(mapped.tenant, action_id).source == "executor"  # type: ignore[arg-type, union-attr]
 
 
+def test_a_webhook_does_not_pose_as_the_executors_answer(hook: str, mapped: Workshop, clock: Clock):
+    action_id = pending(mapped)
+    send(hook, clock, {"data": {"action": action_id}})
+    page = mapped.operator.client.get(f"/t/{mapped.slug}/actions/{action_id}").content.decode()
+    assert "observation: success" in page
+    assert "observation: notified" not in page
+
+
 def test_the_same_webhook_is_taken_once(hook: str, mapped: Workshop, clock: Clock):
     action_id = pending(mapped)
     body = {"data": {"action": action_id}}
