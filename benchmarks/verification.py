@@ -32,7 +32,7 @@ ADDRESS = "verification"
 PATIENT = {"first_after_s": 1, "backoff": 2.0, "max_interval_s": 3600, "sla_s": 172_800}
 STEADY = {"first_after_s": 2, "backoff": 1.0, "max_interval_s": 2, "sla_s": 172_800}
 POLLS, VERDICTS, TASKS, SILENT_ROWS, DELAYS = 1500, 200, 600, 40, 30
-LANES, DUE_SHARE, CLAIMS = 200, 0.2, 200
+LANES, DUE, CLAIMS = 200, 10_000, 400
 WITHIN_S = 240.0
 
 
@@ -239,30 +239,28 @@ def _claims(watcher: psycopg.Connection, rounds: int) -> list[Figure]:
 
 
 def _p99_of_claims(watcher: psycopg.Connection, rows: int) -> float:
-    """Batches of four lanes at a time; what was claimed is due again later, and as much becomes due."""
+    """Batches of four lanes at a time; what was claimed is due again at once, so that as much is always due."""
     from django.utils import timezone
 
     from reviews.operations import claims, schedules
 
     _fill(watcher, rows)
-    took, hour = [], timedelta(hours=1)
+    took = []
     for _ in range(CLAIMS):
         at = timezone.now()
         began = time.perf_counter()
         claimed = claims.claim(at=at, lanes=4)
         took.append((time.perf_counter() - began) * 1000)
         due = [each for claim in claimed for each in claim.due]
-        again = [schedules.Again(action_id=each.action_id, due_at=at + hour, began_at=at) for each in due]
+        again = [schedules.Again(action_id=each.action_id, due_at=at, began_at=at) for each in due]
         schedules.read_again(*again)
     return statistics.quantiles(took, n=100)[98]
 
 
 def _fill(watcher: psycopg.Connection, rows: int) -> None:
+    """So many rows in two hundred lanes; the same number of them is due, the others within the next day."""
     known = watcher.execute("SELECT count(*) FROM reviews_schedule WHERE opened_at = '2020-01-01'").fetchone()
     if known == (rows,):
-        watcher.execute(
-            "UPDATE reviews_schedule SET due_at = now() - interval '1 min' * random() WHERE random() < 0.001"
-        )
         return
     watcher.execute("DELETE FROM reviews_schedule; DELETE FROM reviews_lane")
     tenant = uuid4()
@@ -276,9 +274,10 @@ def _fill(watcher: psycopg.Connection, rows: int) -> None:
     watcher.execute(
         "INSERT INTO reviews_schedule"
         " (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
-        " SELECT gen_random_uuid(), %s, (%s::uuid[])[1 + floor(random() * %s)],"
-        " now() + (random() - %s) * interval '1 h', floor(random() * 6), 1, '2020-01-01' FROM generate_series(1, %s)",
-        [tenant, lanes, LANES, DUE_SHARE, rows],
+        " SELECT gen_random_uuid(), %s, (%s::uuid[])[1 + number %% %s], CASE WHEN random() < %s THEN"
+        " now() - interval '1 min' * random() ELSE now() + interval '1 day' * (0.1 + random()) END,"
+        " floor(random() * 6), 1, '2020-01-01' FROM generate_series(1, %s) AS number",
+        [tenant, lanes, LANES, DUE / rows, rows],
     )
     watcher.execute("VACUUM ANALYZE reviews_schedule")
 

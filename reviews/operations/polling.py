@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 READERS = 16
 SLOW_READERS = 8
+# More would only wait here for the one that concludes, while another worker could have them.
+ROWS_AT_ONCE = 100
+LANES_AT_ONCE = 4
 LONGEST = timedelta(seconds=20)
 _BATCH_S = 5.0
 _NAP_S = (0.01, 0.2)
@@ -65,6 +68,10 @@ class _Round:
     slow: bool
     running: dict[Future[list[Read]], tuple[Claim, list[tuple[Plan, Due]]]] = field(default_factory=dict)
     read: int = 0
+
+    @property
+    def rows_running(self) -> int:
+        return sum(len(work) for _, work in self.running.values())
 
     @property
     def slow_running(self) -> int:
@@ -105,10 +112,10 @@ def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Po
 
 
 def _claim(begun: _Round, *, at: datetime) -> list[Claim]:
-    free = READERS - len(begun.running)
-    if not free:
+    lanes = min(LANES_AT_ONCE, READERS - len(begun.running))
+    if not lanes or begun.rows_running >= ROWS_AT_ONCE:
         return []
-    return claims.claim(at=at, lanes=free, slow=begun.slow and begun.slow_running < SLOW_READERS)
+    return claims.claim(at=at, lanes=lanes, slow=begun.slow and begun.slow_running < SLOW_READERS)
 
 
 @contextmanager
@@ -212,7 +219,7 @@ def _concluded(claim: Claim, made: list[Read], *, at: datetime) -> int:
             schedules.read_again(*quiet)
     for each, pacing, found in again:
         if found is None:
-            _conclude(each, pacing)
+            _conclude(each, pacing, around)
     return len(made)
 
 
@@ -268,14 +275,14 @@ def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again 
     )
 
 
-def _conclude(each: Read, pacing: Pacing) -> None:
+def _conclude(each: Read, pacing: Pacing, around: Surroundings) -> None:
     plan, at = each.plan, each.began_at
     try:
         with tenancy(plan.tenant_id):
             if each.due.recheck is not None:
                 rechecks.conclude(plan, each.taken, at=at)
             else:
-                verification.conclude(plan, each.taken, pacing=pacing, at=at)
+                verification.conclude(plan, each.taken, pacing=pacing, around=around.now(), at=at)
     except (DatabaseError, Refused):
         # The claim runs out and the action is read again; its neighbours go on.
         log.exception("the verification of %s did not end", plan.action_id)

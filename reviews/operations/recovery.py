@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -48,6 +49,12 @@ class Surroundings:
         self.is_pivot = cache(lambda digest: record.is_pivot(tenant_id, digest))
         self._tenant_id = tenant_id
         self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
+
+    def now(self) -> Surroundings:
+        """The same policy and contracts, and the runs as they are by now."""
+        fresh = copy(self)
+        fresh.run = cache(lambda run_id: record.run_facts(self._tenant_id, run_id))
+        return fresh
 
     def tools(self, facts: Facts) -> dict[str, frozenset[str]]:
         named = tuple(sorted(facts.recovery.tools))

@@ -7,7 +7,6 @@ action's lock, against the action as it then is, so a reading that comes too lat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -70,7 +69,14 @@ def is_open(action: Any) -> bool:
     return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
 
 
-def conclude(plan: Plan, taken: Taken, *, pacing: Pacing = AT_ONCE, at: datetime) -> str | None:
+def conclude(
+    plan: Plan,
+    taken: Taken,
+    *,
+    pacing: Pacing = AT_ONCE,
+    around: recovery.Surroundings | None = None,
+    at: datetime,
+) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = record.action(plan.tenant_id, plan.action_id)
@@ -79,7 +85,7 @@ def conclude(plan: Plan, taken: Taken, *, pacing: Pacing = AT_ONCE, at: datetime
         schedules.settle(action_id=plan.action_id)
         return None
     pointer = uuid4()
-    inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, at=at)
+    inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
     outcome = rules.run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or is_told_again(inputs, outcome):
@@ -162,11 +168,11 @@ def keep(
     document = {
         "account": account(inputs, verdict, contract_digest=plan.contract.digest),
         "layers": _shown(plan, findings.bindings(inputs, reading)),
-        "readings": [asdict(each) for each in inputs.readings],
-        "failure": asdict(inputs.failure) if inputs.failure else None,
-        "silent": [asdict(each) for each in inputs.silent],
-        "verdict": asdict(verdict),
-        "decision": asdict(decision),
+        "readings": inputs.readings,
+        "failure": inputs.failure,
+        "silent": inputs.silent,
+        "verdict": verdict,
+        "decision": decision,
         "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
@@ -213,8 +219,12 @@ def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _append(head: ledger.Head, outcome: rules.Outcome, kept: ledger.Sealed, *, at: datetime) -> ledger.Head:
+    drafts = []
     for number, step in enumerate(outcome.steps):
-        head = ledger.append(head, _happening(step, number, outcome, kept), actor=ledger.SYSTEM, at=at)
+        drafts.append(ledger.draft(head, _happening(step, number, outcome, kept), actor=ledger.SYSTEM, at=at))
+        head = drafts[-1].head
+    if drafts:
+        ledger.write(*drafts)
     return head
 
 
