@@ -12,7 +12,7 @@ from ninja import Query, Router
 from approvals import queries as before
 from approvals.operations import executions
 from console.api import answers, envelope, pages
-from console.api.caller import Caller, admits
+from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ActionsWanted, CancelBody
 from ledger import queries as record
@@ -35,7 +35,7 @@ class NothingToVerify(Refused):
 @admits(*READERS)
 @in_tenancy
 def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
         filters["sessions"] = before.sessions_of_key(caller.tenant_id, caller.actor.id)
@@ -64,14 +64,14 @@ def state_machine(request: HttpRequest) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def get_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    return answer(envelope.envelope(seen(request, action_id), request.auth))  # type: ignore[attr-defined]
+    return answer(envelope.envelope(seen(request, action_id), caller_of(request)))
 
 
 @router.get("/actions/{action_id}/history", summary="Every event of an action", response=answers.Page[answers.Event])
 @admits(*READERS)
 @in_tenancy
 def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action = seen(request, action_id)
     history = record.history(caller.tenant_id, action.id)
     if caller.kind == "agent":
@@ -87,7 +87,7 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @admits(*READERS)
 @in_tenancy
 def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action = seen(request, action_id)
     entry = record.entry(caller.tenant_id, action.id, action.seq) or {}
     told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=timezone.now())
@@ -109,7 +109,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @admits("agent", "oper", "operator")
 @in_tenancy
 def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action = seen(request, action_id)
     executions.cancel(
         tenant_id=caller.tenant_id, action_id=action.id, reason=body.reason, by=caller.actor, at=timezone.now()
@@ -123,7 +123,7 @@ def cancel(request: HttpRequest, action_id: UUID, body: CancelBody) -> HttpRespo
 @admits("oper", "operator")
 @in_tenancy
 def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action = seen(request, action_id)
     if State(action.state) not in VERIFIABLE_IN or action.settled:
         raise NothingToVerify
@@ -134,7 +134,7 @@ def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
 
 def seen(request: HttpRequest, action_id: UUID) -> Any:
     """The action, if the caller may see it: an agent key sees those of its own sessions."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action = record.action(caller.tenant_id, action_id)
     if action is None:
         raise NotFound

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Router
 
 from console.api import answers
-from console.api.caller import Caller, admits
+from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, after_commit, answer, in_tenancy
 from console.api.schemas import BatchBody
 from console.tasks import work_batches
@@ -26,7 +26,7 @@ router = Router(tags=["People's work"])
 @admits("operator")
 @in_tenancy
 def start(request: HttpRequest, body: BatchBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     wanted = {
         "to": str(body.to) if body.to else None,
         "until": body.until.isoformat() if body.until else None,
@@ -75,13 +75,13 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 
 def _turned(request: HttpRequest, batch_id: UUID, way: Any) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     way(tenant_id=caller.tenant_id, batch_id=batch_id, by=caller.actor, at=timezone.now())
     return answer(_whole(_known(request, batch_id)))
 
 
 def _known(request: HttpRequest, batch_id: UUID) -> Any:
-    row = after.batch(request.auth.tenant_id, batch_id)  # type: ignore[attr-defined]
+    row = after.batch(caller_of(request).tenant_id, batch_id)
     if row is None:
         raise NotFound
     return row

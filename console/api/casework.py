@@ -10,7 +10,7 @@ from ninja import Router
 
 from console import queries as directory
 from console.api import answers
-from console.api.caller import Caller, admits
+from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.schemas import AssignBody, ReasonBody, SnoozeBody
 from ledger.rules.envelope import instant
@@ -23,7 +23,7 @@ router = Router(tags=["People's work"])
 @admits("operator")
 @in_tenancy
 def assign(request: HttpRequest, case_id: UUID, body: AssignBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     casework.assign(
         tenant_id=caller.tenant_id,
         case_id=case_id,
@@ -43,7 +43,7 @@ def assign(request: HttpRequest, case_id: UUID, body: AssignBody) -> HttpRespons
 @admits("operator")
 @in_tenancy
 def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     casework.snooze(
         tenant_id=caller.tenant_id,
         case_id=case_id,
@@ -59,7 +59,7 @@ def snooze(request: HttpRequest, case_id: UUID, body: SnoozeBody) -> HttpRespons
 @admits("operator")
 @in_tenancy
 def wake(request: HttpRequest, case_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     casework.wake(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "snoozed_until": None})
 
@@ -68,6 +68,6 @@ def wake(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @admits("operator")
 @in_tenancy
 def reopen(request: HttpRequest, case_id: UUID, body: ReasonBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     cases.reopen(tenant_id=caller.tenant_id, case_id=case_id, reason=body.reason, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "state": "OPEN"})

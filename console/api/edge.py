@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 from ninja.parser import Parser
 
 from console import operations, queries
-from console.api.caller import Caller, with_types_of
+from console.api.caller import Caller, caller_of, with_types_of
 from ledger.rules.canonical import read
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -74,7 +74,7 @@ def once(request: Any, write: Callable[[], HttpResponse | None], *, bound_to: st
     and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
     same in a repeat. A `write` that returns None has nothing to answer yet: what it wrote stays, the key is free.
     """
-    caller: Caller = request.auth
+    caller = caller_of(request)
     body = request.body if request.method == "POST" else b""
     key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
     try:

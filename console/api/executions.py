@@ -26,7 +26,7 @@ from approvals.rules import possession
 from console import operations
 from console.api import answers, pages, problems
 from console.api.actions import seen
-from console.api.caller import Caller, admits
+from console.api.caller import Caller, admits, caller_of
 from console.api.document import body_of
 from console.api.edge import after_commit, answer, in_tenancy, once
 from console.api.results import read_result
@@ -46,7 +46,7 @@ _WAITERS = BoundedSemaphore(4)
 @admits("exec", "oper", "operator")
 @in_tenancy
 def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     caller.require("tool", body.tools)
     row = executors.register_executor(
         tenant_id=caller.tenant_id,
@@ -67,7 +67,7 @@ def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
 @admits("exec")
 @in_tenancy
 def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     tools = caller.keep_to("tool", wanted.names()) or []
     at = timezone.now()
     found = orders.orders(
@@ -90,7 +90,7 @@ def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
         until = time.monotonic() + (body.wait_s if patient else 0)
         while True:
             # Each look is a transaction of its own, so waiting holds nothing.
-            look = partial(_claimed, request.auth, body, last=time.monotonic() >= until)  # type: ignore[attr-defined]
+            look = partial(_claimed, caller_of(request), body, last=time.monotonic() >= until)
             found = once(request, look)
             if found is not None:
                 return found
@@ -138,7 +138,7 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
 def _start(
     request: HttpRequest, action_id: UUID, body: StartBody, proof: possession.Proof, at: datetime
 ) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
     started = executions.start(
         tenant_id=caller.tenant_id,
@@ -166,7 +166,7 @@ def _start(
 @admits("exec")
 @in_tenancy
 def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     until = leases.heartbeat(
         tenant_id=caller.tenant_id,
         action_id=action_id,
@@ -187,7 +187,7 @@ def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: Heartbe
 @admits("exec")
 @in_tenancy
 def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     at = timezone.now()
     action = seen(request, action_id)
     row = before.attempt(caller.tenant_id, action_id, attempt)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from console.api import answers, pages
-from console.api.caller import Caller, admits
+from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentsWanted, LinkBody, ReasonBody
 from ledger import queries as record
@@ -30,7 +30,7 @@ router = Router(tags=["People's work"])
 @admits("person", "oper")
 @in_tenancy
 def list_incidents(request: HttpRequest, wanted: Query[IncidentsWanted]) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     found = after.incidents(
         caller.tenant_id, state=wanted.state, after=pages.place(wanted.cursor), limit=wanted.limit + 1
     )
@@ -43,7 +43,7 @@ def list_incidents(request: HttpRequest, wanted: Query[IncidentsWanted]) -> Http
 @admits("person", "oper")
 @in_tenancy
 def get_incident(request: HttpRequest, incident_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = after.incident(caller.tenant_id, incident_id)
     if row is None:
         raise NotFound
@@ -54,7 +54,7 @@ def get_incident(request: HttpRequest, incident_id: UUID) -> HttpResponse:
 @admits("operator")
 @in_tenancy
 def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     at = timezone.now()
     row = incidents.open_about(
         tenant_id=caller.tenant_id,
@@ -82,7 +82,7 @@ def open_incident(request: HttpRequest, body: IncidentBody) -> HttpResponse:
 @admits("operator")
 @in_tenancy
 def link(request: HttpRequest, incident_id: UUID, body: LinkBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     incidents.link(
         tenant_id=caller.tenant_id,
         incident_id=incident_id,
@@ -100,7 +100,7 @@ def link(request: HttpRequest, incident_id: UUID, body: LinkBody) -> HttpRespons
 @admits("operator", "reviewer", "compliance", "administrator")
 @in_tenancy
 def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = incidents.comment(
         tenant_id=caller.tenant_id, incident_id=incident_id, text=body.text, by=caller.actor, at=timezone.now()
     )
@@ -115,7 +115,7 @@ def comment(request: HttpRequest, incident_id: UUID, body: CommentBody) -> HttpR
 @admits("operator")
 @in_tenancy
 def close(request: HttpRequest, incident_id: UUID, body: CloseBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     incidents.close(
         tenant_id=caller.tenant_id,
         incident_id=incident_id,
@@ -131,7 +131,7 @@ def close(request: HttpRequest, incident_id: UUID, body: CloseBody) -> HttpRespo
 @admits("operator")
 @in_tenancy
 def reopen(request: HttpRequest, incident_id: UUID, body: ReasonBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     incidents.reopen(
         tenant_id=caller.tenant_id, incident_id=incident_id, reason=body.reason, by=caller.actor, at=timezone.now()
     )

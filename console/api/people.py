@@ -16,7 +16,7 @@ from approvals.rules import binding
 from approvals.rules.rendering import render_payload
 from console.api import answers, pages
 from console.api.attachments import read_evidence
-from console.api.caller import Caller, admits
+from console.api.caller import admits, caller_of
 from console.api.document import body_of
 from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
 from console.api.rate import TooMany
@@ -55,7 +55,7 @@ class LockedOut(TooMany):
 @admits("person")
 @in_tenancy
 def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     found = before.approvals(
         caller.tenant_id, states=(wanted.state,), after=pages.place(wanted.cursor), limit=wanted.limit + 1
     )
@@ -71,7 +71,7 @@ def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> Http
 @admits("person")
 @in_tenancy
 def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     approval = before.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
@@ -106,7 +106,7 @@ def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpRespons
 
 
 def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, evidence_class: str) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = votes.vote(
         tenant_id=caller.tenant_id,
         approval_id=approval_id,
@@ -121,7 +121,7 @@ def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, evidence_clas
 
 def _proof_class(request: HttpRequest, password: str | None) -> str:
     """C for a session with the person's fresh password; nothing less counts (D7)."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     known = authenticate(request, username=caller.user.get_username(), password=password) if password else None
     if getattr(request, "axes_locked_out", False):
         # Ours to answer: the middleware would put a page in the place of a problem.
@@ -134,7 +134,7 @@ def _proof_class(request: HttpRequest, password: str | None) -> str:
 @admits("person", "oper")
 @in_tenancy
 def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     found = after.cases(
         caller.tenant_id, resolved=wanted.resolved, after=pages.place(wanted.cursor), limit=wanted.limit + 1
     )
@@ -145,7 +145,7 @@ def list_cases(request: HttpRequest, wanted: Query[CasesWanted]) -> HttpResponse
 @admits("person", "oper")
 @in_tenancy
 def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     case = after.case(caller.tenant_id, case_id)
     if case is None:
         raise NotFound
@@ -168,7 +168,7 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @admits("operator")
 @in_tenancy
 def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     casework.claim(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "claimed_by": str(caller.actor.id)})
 
@@ -177,7 +177,7 @@ def claim_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @admits("operator")
 @in_tenancy
 def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     casework.release(tenant_id=caller.tenant_id, case_id=case_id, by=caller.actor, at=timezone.now())
     return answer({"case_id": str(case_id), "claimed_by": None})
 
@@ -186,7 +186,7 @@ def release_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
 @admits("operator", "reviewer", "compliance")
 @in_tenancy
 def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = casework.comment(
         tenant_id=caller.tenant_id, case_id=case_id, text=body.text, by=caller.actor, at=timezone.now()
     )
@@ -199,7 +199,7 @@ def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpRespo
 @admits("operator")
 @in_tenancy
 def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     state = cases.resolve(
         tenant_id=caller.tenant_id,
         case_id=case_id,
@@ -221,7 +221,7 @@ def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpRespo
 @admits("operator", "reviewer")
 @in_tenancy
 def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     state = cases.confirm(
         tenant_id=caller.tenant_id, case_id=case_id, accept=body.accept, by=caller.actor, at=timezone.now()
     )
@@ -237,7 +237,7 @@ def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpRespo
 @admits("operator", "reviewer", "compliance")
 @in_tenancy
 def add_evidence(request: HttpRequest) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     action_id, data, media_type = read_evidence(request)
     if record.action(caller.tenant_id, action_id) is None:
         raise NotFound
@@ -258,7 +258,7 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
 @admits("operator", "administrator", "oper")
 @in_tenancy
 def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = ledger.freeze(
         tenant_id=caller.tenant_id,
         scope=body.scope,
@@ -274,7 +274,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
 @admits("person", "oper")
 @in_tenancy
 def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    rows = record.freezes_in_force(request.auth.tenant_id)  # type: ignore[attr-defined]
+    rows = record.freezes_in_force(caller_of(request).tenant_id)
     return pages.cut(rows, wanted, _freeze)
 
 
@@ -282,7 +282,7 @@ def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @admits("operator", "administrator")
 @in_tenancy
 def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     ledger.lift_freeze(
         tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )

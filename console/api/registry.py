@@ -12,7 +12,7 @@ from approvals import queries as before
 from approvals.operations import agents
 from approvals.rules import policy, registry
 from console.api import answers, pages, predicates
-from console.api.caller import admits
+from console.api.caller import admits, caller_of
 from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody
@@ -32,7 +32,7 @@ OPERATORS = ("oper", "operator", "administrator")
 @admits(*OPERATORS)
 @in_tenancy
 def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
-    caller, at = request.auth, timezone.now()  # type: ignore[attr-defined]
+    caller, at = caller_of(request), timezone.now()
     entry = registry.Entry(
         tenant=str(caller.tenant_id),
         agent_id=body.agent_id,
@@ -51,7 +51,7 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    tenant_id = caller_of(request).tenant_id
     found = before.agents(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
     return pages.listed(found, wanted.limit, _agent)
 
@@ -62,7 +62,7 @@ def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
-    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    tenant_id = caller_of(request).tenant_id
     agent = before.agent(tenant_id, agent_id)
     if agent is None:
         raise NotFound
@@ -80,7 +80,7 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
 @admits(*OPERATORS)
 @in_tenancy
 def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     agents.revoke(tenant_id=caller.tenant_id, agent_id=agent_id, reason=body.reason, by=caller.actor, at=timezone.now())
     return answer({"agent_id": agent_id, "revoked": True})
 
@@ -94,7 +94,7 @@ def revoke_agent(request: HttpRequest, agent_id: str, body: ReasonBody) -> HttpR
 @admits(*OPERATORS)
 @in_tenancy
 def register_contract(request: HttpRequest) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     document = contracts.read(request.body)
     contract = contracts.validate(
@@ -113,7 +113,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    tenant_id = caller_of(request).tenant_id
     found = record.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
     return pages.listed(found, wanted.limit, _contract)
 
@@ -124,7 +124,7 @@ def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    row = record.contract_version(request.auth.tenant_id, name, version)  # type: ignore[attr-defined]
+    row = record.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
     known = {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
@@ -137,7 +137,7 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
 @admits("oper", "administrator")
 @in_tenancy
 def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     if kind not in policies.POLICY_KINDS:
         raise NotFound
     document = body.document | {"version": body.version}
@@ -163,7 +163,7 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_policies(request: HttpRequest) -> HttpResponse:
-    active = record.active_policies(request.auth.tenant_id)  # type: ignore[attr-defined]
+    active = record.active_policies(caller_of(request).tenant_id)
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 

@@ -16,7 +16,7 @@ from approvals.operations import calls, sessions
 from approvals.operations.calls import NoSuchSession, Trace
 from approvals.rules import pins
 from console.api import answers, predicates
-from console.api.caller import Caller, admits
+from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import status_of
 from console.api.schemas import CallsBody, GoalBody, SessionBody
@@ -30,7 +30,7 @@ _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{
 @admits("agent")
 @in_tenancy
 def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     caller.require("agent", [body.agent_id])
     wish = sessions.Wish(
         agent_id=body.agent_id,
@@ -85,7 +85,7 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
 @admits("agent")
 @in_tenancy
 def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     answers, nudge = calls.propose(
         tenant_id=caller.tenant_id,
         session_id=session_id,
@@ -103,7 +103,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
 @admits("agent")
 @in_tenancy
 def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     sessions.close_session(
         tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
     )
@@ -117,7 +117,7 @@ def trace_of(request: HttpRequest) -> Trace:
 
 
 def _seen(request: HttpRequest, session_id: UUID) -> Any:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     session = before.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
         raise NoSuchSession

@@ -11,7 +11,7 @@ from ninja import Query, Router
 
 from console import upstream
 from console.api import answers, pages, rate
-from console.api.caller import admits
+from console.api.caller import admits, caller_of
 from console.api.edge import after_commit, answer, in_tenancy
 from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
 from ledger import operations as ledger
@@ -46,7 +46,7 @@ class TooLarge(Refused):
 @admits(*OPERATORS)
 @in_tenancy
 def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     catalogue.check_for(body.pattern)
     changes.check_settings(body.pattern, body.settings)
     limits = limits_of(body.settings)
@@ -69,7 +69,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    tenant_id, at = request.auth.tenant_id, timezone.now()  # type: ignore[attr-defined]
+    tenant_id, at = caller_of(request).tenant_id, timezone.now()
     return pages.cut(upstream.every(tenant_id, at=at), wanted, _system)
 
 
@@ -81,7 +81,7 @@ def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @admits("oper", "operator")
 @in_tenancy
 def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     systems.stop_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
@@ -96,7 +96,7 @@ def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpRes
 @admits("oper", "operator")
 @in_tenancy
 def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     systems.resume_releasing(
         tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
     )
@@ -111,7 +111,7 @@ def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpR
 @admits("oper", "administrator")
 @in_tenancy
 def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     row = hooks.create(tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now())
     return answer(_hook(row, name, {}), 201)
 
@@ -120,7 +120,7 @@ def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse
 @admits(*OPERATORS, "audit")
 @in_tenancy
 def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpResponse:
-    tenant_id = request.auth.tenant_id  # type: ignore[attr-defined]
+    tenant_id = caller_of(request).tenant_id
     system = record.system(tenant_id, name)
     if system is None:
         raise systems.NoSuchSystem
@@ -137,7 +137,7 @@ def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpRes
 @admits("oper", "administrator")
 @in_tenancy
 def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecretBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     hooks.rotate(
         tenant_id=caller.tenant_id,
         name=name,
@@ -154,7 +154,7 @@ def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecret
 @admits("oper", "administrator")
 @in_tenancy
 def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> HttpResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     hooks.revoke(
         tenant_id=caller.tenant_id,
         name=name,

@@ -11,7 +11,7 @@ from ninja import Router
 from approvals import queries as before
 from console import saga
 from console.api import answers
-from console.api.caller import Caller, admits
+from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ReasonBody, SituationBody
 from ledger import operations as ledger
@@ -25,7 +25,7 @@ router = Router(tags=["Runs and recovery"])
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     found = saga.run(caller.tenant_id, run_id)
     if found is None or not _is_theirs(caller, found):
         raise NotFound
@@ -36,7 +36,7 @@ def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
 @admits("oper", "operator")
 @in_tenancy
 def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     ledger.unwind(tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now())
     found = saga.run(caller.tenant_id, run_id)
     assert found is not None
@@ -51,7 +51,7 @@ def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> HttpRespo
 @admits("oper", "audit", "person")
 @in_tenancy
 def decide(request: HttpRequest, body: SituationBody) -> HttpResponse:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = caller_of(request)
     policy = policy_of(caller.tenant_id)
     given = body.model_dump() | {"triggers": frozenset(body.triggers)}
     row = policy.match(Situation(**given))

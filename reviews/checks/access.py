@@ -84,9 +84,7 @@ class Access:
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
-        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects", "audit"})))
-        for name, part in lookups.effects(verification).items():
-            faults += _part_faults(f"lookup/effects/{name}", part)
+        faults = lookups.faults(verification, _part_faults, beside=frozenset({"audit"}))
         if "audit" in lookup:
             faults += lookups.unknown_faults("lookup/audit", lookup["audit"], _AUDIT)
             for name in {"approval", *lookup["audit"]} & _AUDIT:

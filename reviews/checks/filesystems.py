@@ -70,11 +70,7 @@ class Filesystems:
 
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
-        lookup = verification.get("lookup", {})
-        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects"})))
-        for name, part in lookups.effects(verification).items():
-            faults += _part_faults(f"lookup/effects/{name}", part)
-        return faults
+        return lookups.faults(verification, _part_faults)
 
     @answering
     def read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -118,3 +118,18 @@ def schema(fields: dict[str, Any], effect_names: Mapping[str, dict[str, Any]]) -
         "type": "object",
         "properties": {**fields, **found, "effects": {"type": "object", "properties": listed}},
     }
+
+
+def faults(
+    verification: Mapping[str, Any],
+    part_faults: Callable[[str, Mapping[str, Any]], Iterable[str]],
+    *,
+    beside: frozenset[str] = frozenset(),
+) -> list[str]:
+    """What is wrong with a lookup: names that the pattern does not know (it knows the effects, and what may stand
+    `beside` them), and whatever `part_faults` finds in each effect.
+    """
+    found = list(unknown_faults("lookup", verification.get("lookup", {}), beside | {"effects"}))
+    for name, part in effects(verification).items():
+        found += part_faults(f"lookup/effects/{name}", part)
+    return found

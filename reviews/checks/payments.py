@@ -98,9 +98,7 @@ class Payments:
     def validate(self, verification: Mapping[str, Any]) -> list[str]:
         """What is wrong with the lookup."""
         lookup = verification.get("lookup", {})
-        faults = list(lookups.unknown_faults("lookup", lookup, frozenset({"effects", "ledger"})))
-        for name, part in lookups.effects(verification).items():
-            faults += _part_faults(f"lookup/effects/{name}", part)
+        faults = lookups.faults(verification, _part_faults, beside=frozenset({"ledger"}))
         if "ledger" in lookup:
             faults += _ledger_faults(lookup["ledger"])
         return faults
