@@ -23,7 +23,6 @@ from reviews.rules import remedies
 from reviews.rules.facts import Facts
 from reviews.rules.incidents import Kind
 from reviews.rules.recovery import Decision, Means
-from reviews.rules.recovery_table import Situation
 from reviews.rules.remedies import Ended
 from reviews.rules.steps import KINDS, entering
 
@@ -119,15 +118,7 @@ def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
 def _failure(head: ledger.Head) -> Decision:
     """What the policy says of a compensation that failed (RT-17, RT-50)."""
     facts = Facts.of(contract_of(head.tenant_id, action_of(head)))
-    asked = Situation(
-        triggers=frozenset({COMPENSATION_FAILURE}),
-        side_effect_class=facts.side_effect_class,
-        reversibility=facts.reversibility,
-        transaction_boundary=facts.boundary,
-        effect_domain=facts.effect_domain,
-        externally_visible=facts.externally_visible,
-        effect_committed=True,
-    )
+    asked = facts.situation(COMPENSATION_FAILURE)
     return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=policy_of(head.tenant_id))
 
 

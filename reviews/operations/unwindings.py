@@ -24,7 +24,6 @@ from reviews.rules import sagas
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.facts import Facts
 from reviews.rules.recovery import Decision, Means
-from reviews.rules.recovery_table import Situation
 from reviews.rules.sagas import Step
 
 
@@ -90,15 +89,8 @@ def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
     """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
     facts = Facts.of(contract_of(action.tenant_id, action))
     orders_wanted, concerned = recovery.ordered_by_hand(action, Relation.COMPENSATION)
-    asked = Situation(
-        triggers=frozenset({str(Discrepancy.COMPENSATION_REQUIRED)}),
-        side_effect_class=facts.side_effect_class,
-        reversibility=facts.reversibility,
-        transaction_boundary=facts.boundary,
-        effect_domain=facts.effect_domain,
-        externally_visible=facts.externally_visible,
-        effect_committed=True,
-        compensation_available=not isinstance(orders_wanted, str),
+    asked = facts.situation(
+        str(Discrepancy.COMPENSATION_REQUIRED), compensation_available=not isinstance(orders_wanted, str)
     )
     means = Means(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
     policy = recovery.policy_of(action.tenant_id)

@@ -15,7 +15,7 @@ from ledger.rules.policies import BUILT_IN_NUMBERS, Numbers
 from ledger.rules.remedies import Recovery
 from reviews.rules.observe import Observation
 from reviews.rules.reading import Reading
-from reviews.rules.recovery_table import BUILT_IN, Policy
+from reviews.rules.recovery_table import BUILT_IN, Policy, Situation
 
 NO_RECOVERY = Recovery()
 DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)
@@ -67,6 +67,19 @@ class Facts:
             fresh_after=_fresh_after(contract),
             keyed=_is_keyed(contract),
             repeat_limit=numbers.repeat_limit,
+        )
+
+    def situation(self, trigger: str, *, compensation_available: bool = False) -> Situation:
+        """The recovery table's question about an effect that is committed, without a reading of its own."""
+        return Situation(
+            triggers=frozenset({trigger}),
+            side_effect_class=self.side_effect_class,
+            reversibility=self.reversibility,
+            transaction_boundary=self.boundary,
+            effect_domain=self.effect_domain,
+            externally_visible=self.externally_visible,
+            effect_committed=True,
+            compensation_available=compensation_available,
         )
 
     @property
