@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Count, Q
 
 from approvals.models import Agent, AgentVersion, Approval, Attempt, Call, Due, Executor, Grant, Session, Vote
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility

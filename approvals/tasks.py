@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from approvals import queries
 from approvals.operations import follow_ups, leases, votes
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -66,10 +66,10 @@ def propose_follow_ups() -> int:
             proposed += made is not None
         except follow_ups.NotYet as wait:
             log.info("the order %s waits: %s", order.event_id, wait)
-            ledger.order_later(order, at=at)
+            ledger_orders.order_later(order, at=at)
         except (DatabaseError, Refused):
             log.exception("the order %s was not proposed", order.event_id)
-            ledger.order_later(order, at=at)
+            ledger_orders.order_later(order, at=at)
     _stop_runs(at=at)
     return proposed
 

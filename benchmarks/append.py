@@ -39,7 +39,7 @@ def _figure(stand: Stand, rounds: int, count: int, aim: float | None) -> Figure:
 
 def ways(number: int) -> dict[str, Write]:
     """What one writer can do."""
-    from ledger import queries
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     tenant = queries.tenants()[0].id
@@ -53,7 +53,7 @@ def ways(number: int) -> dict[str, Write]:
 
 
 def _pending(tenant: UUID) -> UUID:
-    from ledger import operations as ledger
+    from ledger.operations import record as ledger
     from ledger.rules.lifecycle import Ground
 
     at = timezone.now()
@@ -71,7 +71,7 @@ def _pending(tenant: UUID) -> UUID:
 
 
 def _move(tenant: UUID, action: UUID, state: str) -> None:
-    from ledger import operations as ledger
+    from ledger.operations import record as ledger
     from ledger.tenancy import tenancy
 
     at = timezone.now()

@@ -65,7 +65,7 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
     """Register both systems, a tool for each, and the agent that uses them; open its session."""
     from approvals.operations import agents, sessions
     from approvals.rules import registry
-    from ledger import operations as ledger
+    from ledger.operations import record as ledger
     from ledger.tenancy import tenancy
 
     at, tenant_id, root = timezone.now(), UUID(tenant["id"]), stand.folder / f"documents-{uuid4().hex[:8]}"
@@ -95,7 +95,8 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
 
 
 def _register_systems(tenant_id: UUID, root: Path) -> None:
-    from ledger import operations as ledger
+    from ledger.operations import book
+    from ledger.operations import record as ledger
     from reviews.operations import lanes
     from reviews.rules.limits import Limits
 
@@ -103,7 +104,7 @@ def _register_systems(tenant_id: UUID, root: Path) -> None:
         (FAST, "filesystems", {"root": str(root), "limits": UNLIMITED}),
         (SILENT, "databases", {"limits": UNLIMITED}),
     ):
-        row = ledger.register_system(
+        row = book.register_system(
             tenant_id=tenant_id,
             name=name,
             pattern=pattern,
@@ -131,11 +132,12 @@ def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _register_contract(tenant_id: UUID, document: dict[str, Any]) -> None:
-    from ledger import operations as ledger
+    from ledger.operations import book
+    from ledger.operations import record as ledger
     from ledger.rules import contract as contracts
 
     contract = contracts.validate(document, compile_predicate=lambda _: None)
-    ledger.register_contract(tenant_id=tenant_id, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
+    book.register_contract(tenant_id=tenant_id, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
 
 
 def _proposed(session: Any, tool: str, path: str) -> UUID:
@@ -161,8 +163,8 @@ def _proposed(session: Any, tool: str, path: str) -> UUID:
 
 
 def _started(tenant: UUID, action_id: UUID) -> None:
-    from ledger import operations as ledger
-    from ledger import queries
+    from ledger.operations import record as ledger
+    from ledger.queries import record as queries
     from ledger.rules.envelope import instant
     from ledger.rules.lifecycle import Ground
 
@@ -186,8 +188,8 @@ def _started(tenant: UUID, action_id: UUID) -> None:
 
 def _observed(tenant: UUID, action_id: UUID) -> None:
     from approvals.queries import disclosed_contract
-    from ledger import operations as ledger
-    from ledger import queries
+    from ledger.operations import record as ledger
+    from ledger.queries import record as queries
     from reviews.operations import observations
 
     at = timezone.now()

@@ -301,7 +301,7 @@ def _rules(office: Office, written: Written, rounds: int) -> list[Figure]:
 def _decisions_per_s(office: Office, written: Written, rounds: int) -> tuple[float, ...]:
     from django.utils import timezone
 
-    from ledger import operations as ledger
+    from ledger.operations import record as ledger
     from ledger.rules.lifecycle import State
     from ledger.tenancy import tenancy
     from reviews.operations import plans, readings, verification

@@ -12,8 +12,8 @@ from django.urls import reverse
 from approvals import queries as before
 from console import queries, words
 from console.title import title
-from ledger import queries as record
-from ledger.operations import SYSTEM_ACTOR
+from ledger.operations.record import SYSTEM_ACTOR
+from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State

@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from console.api.caller import Caller
-from ledger import queries as record
+from ledger.queries import record
 
 
 def containment(tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.kin import kin
 from console.title import money
-from ledger import queries as record
+from ledger.queries import record
 from reviews.operations.reports import report_on
 
 

@@ -16,7 +16,7 @@ from console.forms import Snooze
 from console.kin import kin
 from console.layers import layers, predicates
 from console.standing import decided, readbacks, workbench
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 from reviews.operations import runbooks as work
 from reviews.operations.cases import held_of

@@ -14,7 +14,7 @@ from console.account import happenings, names
 from console.api.caller import Caller
 from console.checklist import checklist
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 from reviews.operations import runbooks as work
 from reviews.rules import postmortem, recovery_table, runbooks

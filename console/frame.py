@@ -11,7 +11,7 @@ from django.utils.functional import SimpleLazyObject
 from approvals import queries as before
 from console import queries
 from console.intake import intake
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 
 _PLACES: Final = (

@@ -16,7 +16,7 @@ from django_htmx.middleware import HtmxDetails
 from console import queries
 from console.api.caller import Caller, NotAllowed, person
 from console.models import User
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from console.account import Account, arguments, payload_of
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 from reviews.rules.nearness import difference
 
 MOST = 6

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from console import queries
 from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from console.models import AnsweredWrite, ApiKey, Membership, User
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
 

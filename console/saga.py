@@ -9,7 +9,7 @@ from uuid import UUID
 from console import words
 from console.account import names
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 from reviews.operations import unwindings
 from reviews.rules import sagas
 from reviews.rules.sagas import Region, Silence, Step

@@ -7,7 +7,7 @@ from typing import Any
 
 from console import words
 from console.account import Account
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after

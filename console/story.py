@@ -10,7 +10,7 @@ from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
 from console.kin import kin
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.lifecycle import State
 from reviews import queries as after
 from reviews.operations.reports import report_on, trust_of

@@ -24,7 +24,7 @@ from console import queries
 from console.api import problems
 from console.api.caller import NotSignedIn
 from console.api.edge import NotFound
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 
 EVERY_S = 1.0

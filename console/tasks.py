@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from approvals import tasks as before
 from console import operations, queries
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries as after

@@ -17,7 +17,7 @@ from console.checklist import checklist
 from console.containment import containment
 from console.dispute import PAGES, ways, works_on
 from console.forms import Snooze
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
 from reviews.operations import runbooks as work

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 from reviews.operations import systems
 from reviews.rules import circuit

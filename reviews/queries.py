@@ -10,7 +10,7 @@ import orjson
 from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules import policies
 from ledger.tenancy import ask, first, select
 from reviews.models import (

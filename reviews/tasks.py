@@ -10,8 +10,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews.operations import (
@@ -75,7 +75,7 @@ def recover() -> int:
             ended = False
         moved += ended
         if not ended:
-            ledger.order_later(order, at=at)
+            ledger_orders.order_later(order, at=at)
     for tenant_id, unwinding_id in unwindings.open_ones():
         try:
             with tenancy(tenant_id):

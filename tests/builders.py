@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from ledger import operations
+from ledger.operations import record as operations
 from ledger.rules.entry import Entry
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -11,7 +11,8 @@ from django.test import Client
 from django.test.client import ClientHandler
 
 from console import operations as directory
-from ledger import operations as ledger
+from ledger.operations import book
+from ledger.operations import record as ledger
 
 
 @dataclass
@@ -77,4 +78,4 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
 def found(slug: str) -> UUID:
     """A tenant with its first event and default policies."""
     at = _now()
-    return ledger.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at).id
+    return book.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at).id

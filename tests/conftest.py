@@ -336,10 +336,11 @@ def secrets_dir(run: Run, tmp_path: Path, settings: object) -> Path:
 
 
 def _new_tenant(slug: str) -> UUID:
-    from ledger import operations
+    from ledger.operations import book
+    from ledger.operations import record as operations
 
     at = datetime.now(UTC)
-    return operations.create_tenant(
+    return book.create_tenant(
         tenant_id=operations.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
     ).id
 

@@ -22,8 +22,10 @@ from approvals.operations import agents, calls, executions, executors, orders, s
 from approvals.rules import binding, possession
 from approvals.rules.registry import Entry
 from console import operations as directory
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
@@ -211,7 +213,7 @@ class Stage:
         action_id = self.done()
         with tenancy(self.tenant):
             run_id: str = record.action(self.tenant, action_id).run_id
-            row = ledger.unwind(
+            row = ledger_orders.unwind(
                 tenant_id=self.tenant, run_id=run_id, reason="The customer called.", actor=ledger.SYSTEM, at=now()
             )
             unwindings.advance(tenant_id=self.tenant, unwinding_id=row.id, at=now())
@@ -225,19 +227,17 @@ class Stage:
 def set_up(slug: str) -> Stage:
     """A founded tenant with a registered system, contract, agent and executor."""
     at = now()
-    tenant = ledger.found_tenant(
-        tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
-    ).id
+    tenant = book.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at).id
     stage = Stage(tenant, slug)
     jwk = _public_jwk()
     stage.thumbprint = possession.thumbprint(jwk)
     with tenancy(tenant):
-        ledger.register_system(
+        book.register_system(
             tenant_id=tenant, name="shop", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
         )
         document = json.loads((CONTRACTS / "issue_refund.json").read_text())
         contract = contracts.validate(document, compile_predicate=lambda text: None)
-        ledger.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
+        book.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=at)
         agents.register(tenant_id=tenant, entry=_agent(tenant, at), by=ledger.SYSTEM, at=at)
         executors.register_executor(
             tenant_id=tenant, executor_id="runner", public_jwk=jwk, tools=["issue_refund"], by=stage.executor, at=at

@@ -9,7 +9,7 @@ from approvals import queries
 from approvals.models import Agent, AgentVersion
 from approvals.operations.calls import entry_of, registry_key
 from approvals.rules import registry
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
 
 

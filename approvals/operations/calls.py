@@ -22,8 +22,8 @@ from approvals.operations.votes import approval_block, request_approval
 from approvals.queries import disclosed_contract
 from approvals.rules import gate, nudge, pins, policy, registry
 from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import canonical, digest, parse
 from ledger.rules.contract import Contract
 from ledger.rules.entry import Entry

@@ -28,8 +28,8 @@ from approvals.operations.votes import approval_block, request_again, void
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import Ground

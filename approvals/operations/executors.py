@@ -9,7 +9,7 @@ from uuid import UUID
 from approvals import queries
 from approvals.models import Executor
 from approvals.rules import possession
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
 
 

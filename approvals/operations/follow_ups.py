@@ -16,8 +16,9 @@ from approvals import queries
 from approvals.operations import agents, calls, executions, sessions
 from approvals.operations.sessions import RECOVERY_AGENT
 from approvals.rules.registry import Entry
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.remedies import Relation
 
 TTL_S = 86_400
@@ -40,7 +41,7 @@ def propose(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
     `NotYet` leaves the order as it is; the caller's transaction is rolled back by it.
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    ledger.order_proposed(event_id=event_id, at=at)
+    ledger_orders.order_proposed(event_id=event_id, at=at)
     detail = record.ordered(tenant_id, action_id).get(event_id)
     if detail is None or detail["refused"] or record.child_of(tenant_id, event_id) is not None:
         return None

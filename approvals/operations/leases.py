@@ -12,8 +12,8 @@ from approvals import queries
 from approvals.models import Attempt, Due
 from approvals.operations.executors import UnknownExecutor, owned
 from approvals.queries import disclosed_contract
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant

@@ -19,8 +19,8 @@ from approvals.operations.executors import owned
 from approvals.operations.votes import request_again
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused

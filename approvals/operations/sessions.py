@@ -12,8 +12,8 @@ from approvals.models import Agent, AgentVersion, Session
 from approvals.operations.calls import NoSuchSession, entry_of, registry_key
 from approvals.queries import disclosed_contract
 from approvals.rules import pins, registry
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 
 RECOVERY_AGENT = "recovery"

@@ -20,8 +20,8 @@ from approvals import queries
 from approvals.models import Approval, Due, Grant, Session, Vote
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, policy, rendering
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import digest, parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import commitment, instant

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from benchmarks.bare.models import Action
-from ledger import queries
+from ledger.queries import record as queries
 from ledger.tenancy import tenancy
 
 

@@ -15,7 +15,7 @@ from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ActionsWanted, CancelBody
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
 from reviews.operations import reports, schedules

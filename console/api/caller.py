@@ -18,7 +18,7 @@ from ninja.utils import contribute_operation_callback
 
 from console import operations, queries
 from console.api import rate
-from ledger.operations import Actor
+from ledger.operations.record import Actor
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from approvals import queries as before
 from approvals.operations.calls import Answer
 from console.api.caller import Caller
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.canonical import digest
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State

@@ -13,7 +13,7 @@ from console.api import answers, pages
 from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentsWanted, LinkBody, ReasonBody
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import incidents

@@ -31,8 +31,8 @@ from console.api.schemas import (
     ResolveBody,
     VoteBody,
 )
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from reviews import queries as after
@@ -259,7 +259,7 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
 @in_tenancy
 def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
     caller = caller_of(request)
-    row = ledger.freeze(
+    row = book.freeze(
         tenant_id=caller.tenant_id,
         scope=body.scope,
         value=body.value,
@@ -283,7 +283,7 @@ def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @in_tenancy
 def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    ledger.lift_freeze(
+    book.lift_freeze(
         tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
     return answer({"freeze_id": str(freeze_id), "lifted": True})

@@ -16,8 +16,8 @@ from console.api.caller import admits, caller_of
 from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
@@ -105,7 +105,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
             text, predicates.variables(document["arguments_schema"], source)
         ),
     )
-    row = ledger.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
+    row = book.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
     return answer(_contract(row), 201)
 
 
@@ -148,7 +148,7 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
             raise policies.BadPolicy(errors=faults)
     if kind == "approval":
         policy.parse(document)
-    row = ledger.set_policy(
+    row = book.set_policy(
         tenant_id=caller.tenant_id,
         kind=kind,
         version=body.version,

@@ -14,8 +14,8 @@ from console.api import answers, pages, rate
 from console.api.caller import admits, caller_of
 from console.api.edge import after_commit, answer, in_tenancy
 from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
@@ -51,7 +51,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     changes.check_settings(body.pattern, body.settings)
     limits = limits_of(body.settings)
     mapping_of(body.settings)
-    row = ledger.register_system(
+    row = book.register_system(
         tenant_id=caller.tenant_id,
         name=body.name,
         pattern=body.pattern,

@@ -14,7 +14,7 @@ from console.api import answers
 from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ReasonBody, SituationBody
-from ledger import operations as ledger
+from ledger.operations import orders as ledger_orders
 from reviews.operations.recovery import policy_of
 from reviews.rules.recovery_table import TABLE, Situation
 
@@ -37,7 +37,9 @@ def get_run(request: HttpRequest, run_id: str) -> HttpResponse:
 @in_tenancy
 def cancel_run(request: HttpRequest, run_id: str, body: ReasonBody) -> HttpResponse:
     caller = caller_of(request)
-    ledger.unwind(tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now())
+    ledger_orders.unwind(
+        tenant_id=caller.tenant_id, run_id=run_id, reason=body.reason, actor=caller.actor, at=timezone.now()
+    )
     found = saga.run(caller.tenant_id, run_id)
     assert found is not None
     return answer(_run(found))

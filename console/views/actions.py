@@ -22,7 +22,7 @@ from console.http import Request, in_tenant
 from console.story import story
 from console.templatetags.console import marked, stamp, state_badge
 from console.title import title
-from ledger import queries
+from ledger.queries import record as queries
 from reviews.operations import schedules
 
 PAGE = 50

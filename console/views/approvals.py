@@ -21,7 +21,7 @@ from console.decision import decision
 from console.forms import Vote
 from console.http import Request, in_tenant
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 
 TABS = {
     "": ("Waiting", "0 approvals wait for a vote"),

@@ -19,7 +19,7 @@ from console.forms import BatchOrder
 from console.http import Request, in_tenant
 from console.tasks import work_batches
 from console.views.cases import TABS, case_filter, found_cases, queue_tabs
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries
 from reviews.operations import batches
 from reviews.rules.batches import MOST, Kind

@@ -20,7 +20,7 @@ from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resoluti
 from console.http import Request, in_tenant
 from console.title import title
 from console.ungated import ungated
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries
 from reviews.operations import cases
 from reviews.rules import resolutions

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from console import operations, queries
 from console.forms import Preferences, SignIn
 from console.http import Request
-from ledger import queries as record
+from ledger.queries import record
 
 sign_in: Any = LoginView.as_view(
     template_name="sign_in/form.html", authentication_form=SignIn, redirect_authenticated_user=True

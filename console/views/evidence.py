@@ -13,7 +13,7 @@ from console import words
 from console.account import pretty
 from console.http import Request, in_tenant
 from console.story import may_open
-from ledger import queries
+from ledger.queries import record as queries
 from ledger.rules.sealing import CannotOpen
 from reviews.rules.account import sentences
 

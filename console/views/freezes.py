@@ -16,8 +16,8 @@ from console.account import names
 from console.forms import Lift, Stop
 from console.http import Request, back_to, in_tenant
 from console.views.incidents import trouble_tabs
-from ledger import operations
-from ledger import queries as record
+from ledger.operations import book
+from ledger.queries import record
 from reviews import queries as after
 
 PAST = 30
@@ -47,7 +47,7 @@ def place(request: Request) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, "Nothing was frozen: say what, exactly, and why.")
         return back_to(request, reverse("freezes", args=[request.tenant.slug]))
-    operations.freeze(tenant_id=request.tenant.id, actor=request.caller.actor, at=request.as_of, **form.asked())
+    book.freeze(tenant_id=request.tenant.id, actor=request.caller.actor, at=request.as_of, **form.asked())
     messages.success(request, "Frozen. Nothing is released to it from now on; what has started runs to its end.")
     return back_to(request, reverse("freezes", args=[request.tenant.slug]))
 
@@ -57,7 +57,7 @@ def place(request: Request) -> HttpResponse:
 def lift(request: Request, freeze_id: UUID) -> HttpResponse:
     form = Lift(request.POST)
     if form.is_valid():
-        operations.lift_freeze(
+        book.lift_freeze(
             tenant_id=request.tenant.id,
             freeze_id=freeze_id,
             reason=form.cleaned_data["reason"],

@@ -14,7 +14,7 @@ from approvals import queries as before
 from console import upstream, words
 from console.http import Request, in_tenant
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 from reviews.rules.circuit import Standing
 

@@ -15,7 +15,7 @@ from console import words
 from console.emergency import emergency, facts
 from console.forms import Closing, Joining, NewIncident, Reason, Remark, Stop
 from console.http import Request, in_tenant
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries
 from reviews.operations import incidents
 from reviews.rules import postmortem

@@ -12,7 +12,7 @@ from approvals import queries as before
 from console import saga
 from console.forms import TakeBack
 from console.http import Request, in_tenant
-from ledger import operations as ledger
+from ledger.operations import orders as ledger_orders
 from reviews import queries as after
 
 
@@ -47,7 +47,7 @@ def run(request: Request, run_id: str) -> HttpResponse:
 def cancel(request: Request, run_id: str) -> HttpResponse:
     form = TakeBack(request.POST)
     if form.is_valid():
-        ledger.unwind(
+        ledger_orders.unwind(
             tenant_id=request.tenant.id,
             run_id=run_id,
             reason=form.cleaned_data["reason"],

@@ -12,7 +12,7 @@ from django.urls import reverse
 from approvals import queries
 from console.http import Request, in_tenant
 from console.title import title
-from ledger import queries as record
+from ledger.queries import record
 from reviews.operations.reports import report_on
 
 MOST_TOLD = 20

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from console import upstream
 from console.forms import Lift
 from console.http import Request, back_to, in_tenant
-from ledger import queries as record
+from ledger.queries import record
 from reviews import queries as after
 from reviews.operations import systems as operations
 

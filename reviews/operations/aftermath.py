@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.lifecycle import NEEDS, Ground, State
 from ledger.rules.remedies import Relation
 from reviews.operations import cases, incidents, schedules
@@ -35,12 +36,12 @@ def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     detail = record.ordered(tenant_id, action_id).get(event_id)
     if detail is None:
-        ledger.end_order(event_id=event_id)
+        ledger_orders.end_order(event_id=event_id)
         return True
     how, reason = _ended(tenant_id, event_id, detail)
     if how is Ended.OPEN:
         return False
-    ledger.end_order(event_id=event_id)
+    ledger_orders.end_order(event_id=event_id)
     done = how is Ended.DONE
     if head.state == State.COMPENSATING:
         _compensated(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
@@ -63,17 +64,17 @@ def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[End
 
 
 def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
-    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     reason = "Every recovery action was verified."
     _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at)
     ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status="COMPENSATED", at=at)
-    ledger.after_failure(action_of(head), "COMPENSATED", at=at)
+    ledger_orders.after_failure(action_of(head), "COMPENSATED", at=at)
 
 
 def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
     """The recovery action was verified: the next one, or a reading of the action itself, which alone can end it."""
-    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     happening = ledger.Happening(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
@@ -95,7 +96,7 @@ def _held(head: ledger.Head, reason: str, *, at: datetime) -> None:
 
 def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
     """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
-    if ledger.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
     happening = ledger.Happening(
         kind="compensated",

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import operations as ledger
+from ledger.operations import book
+from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries
@@ -161,6 +162,6 @@ def _carry_out(row: Batch, case_id: UUID, operators: Collection[UUID], *, at: da
             cases.resolve(**asked, resolution=Resolution.VERIFY_AGAIN, reason=told["reason"], evidence=evidence)
         case Kind.FREEZE_TARGETS:
             _, found = cases.opened(row.tenant_id, case_id)
-            ledger.freeze(
+            book.freeze(
                 tenant_id=row.tenant_id, scope="target", value=found.target, reason=told["reason"], actor=by, at=at
             )

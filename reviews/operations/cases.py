@@ -11,8 +11,10 @@ from uuid import UUID
 
 import orjson
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.effects import Reversibility, SideEffectClass
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
@@ -225,8 +227,8 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
     """Freeze a target because of an action; one that is frozen stays as it is."""
     reason = f"Found by the verification of action {action_id}."
     try:
-        ledger.freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
-    except ledger.AlreadyFrozen:
+        book.freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
+    except book.AlreadyFrozen:
         return
 
 
@@ -399,7 +401,7 @@ def _carry_out(
     )
     action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, second or by, at=at)
     action = _order(case, action, resolution, by, at=at)
-    ledger.after_failure(record.action(tenant_id, action.id), action.state, at=at)
+    ledger_orders.after_failure(record.action(tenant_id, action.id), action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
 from reviews.models import Case, Comment
 from reviews.operations import threads

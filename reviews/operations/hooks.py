@@ -15,8 +15,8 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, tenancy

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.refusals import Refused
 from reviews import queries
@@ -207,7 +208,7 @@ def contain(
 ) -> UUID:
     """Freeze something because of an incident; returns the freeze."""
     _, row = _open(tenant_id, incident_id)
-    freeze = ledger.freeze(tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at)
+    freeze = book.freeze(tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at)
     _gather(row, [("freeze", freeze.id)], by, at=at)
     return freeze.id
 
@@ -228,7 +229,7 @@ def close(
     decisions = decided([each.id for each in queries.freezes_held(row)], freezes or {})
     for freeze_id, stop in decisions.items():
         if stop is Stop.LIFT:
-            ledger.lift_freeze(tenant_id=tenant_id, freeze_id=freeze_id, reason=note[:1000], actor=by, at=at)
+            book.lift_freeze(tenant_id=tenant_id, freeze_id=freeze_id, reason=note[:1000], actor=by, at=at)
     detail = {"reason": note, "freezes": {str(each): str(stop) for each, stop in decisions.items()}}
     ledger.append(head, ledger.Happening(kind="incident_closed", to="CLOSED", detail=detail), actor=by, at=at)
     Incident.objects.filter(tenant_id=tenant_id, id=incident_id).update(state="CLOSED", closing_note=note, closed_at=at)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import SideEffectClass

@@ -9,8 +9,9 @@ from uuid import UUID
 
 import orjson
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Boundary
 from ledger.rules.envelope import instant
@@ -123,7 +124,7 @@ def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -
         ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status=status, at=at)
     if step.state is State.FAILED and step.moves:
         action = record.action(head.tenant_id, head.id)
-        ledger.after_failure(action, str(step.state), at=at)
+        ledger_orders.after_failure(action, str(step.state), at=at)
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
         first = contract.verification.polling.first_after_s if contract.verification else 0

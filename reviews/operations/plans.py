@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from django.db import DatabaseError
 
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, tenancy
 from reviews.operations import budgets, claims, rechecks, schedules, systems, verification

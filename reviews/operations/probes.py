@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import ask, tenancy
 from reviews import queries
 from reviews.operations import systems

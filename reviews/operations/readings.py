@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy

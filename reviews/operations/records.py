@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.tenancy import tenancy
 

@@ -9,8 +9,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
@@ -102,8 +103,8 @@ def begin(
         }
         for one in wanted
     ]
-    plan = ledger.OrderPlan(steps=steps, concerned=concerned, because=because, requester=requester)
-    return ledger.order(head, plan, actor=actor, at=at)
+    plan = ledger_orders.OrderPlan(steps=steps, concerned=concerned, because=because, requester=requester)
+    return ledger_orders.order(head, plan, actor=actor, at=at)
 
 
 def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import ask, tenancy
 from reviews.models import Schedule
 from reviews.operations import lanes

@@ -14,8 +14,8 @@ from uuid import UUID
 
 import orjson
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.canonical import digest
 from ledger.rules.effects import SideEffectClass
 from ledger.tenancy import tenancy

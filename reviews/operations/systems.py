@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused

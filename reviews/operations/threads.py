@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ledger import operations as ledger
+from ledger.operations import record as ledger
 from reviews.models import Comment
 
 

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
@@ -144,6 +145,6 @@ def _done(row: Any, *, at: datetime) -> bool:
 
 
 def _move(row: Any, to: str, kind: str, reason: str, *, at: datetime) -> None:
-    ledger.move_unwinding(
+    ledger_orders.move_unwinding(
         tenant_id=row.tenant_id, unwinding_id=row.id, to=to, kind=kind, reason=reason, actor=ledger.SYSTEM, at=at
     )

@@ -13,8 +13,9 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.tenancy import insert, tenancy
@@ -280,9 +281,9 @@ def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at:
         cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
-    ledger.after_failure(action, str(outcome.state), at=at)
+    ledger_orders.after_failure(action, str(outcome.state), at=at)
     if action.ordered_by is not None and outcome.settled:
-        ledger.wake_order(event_id=action.ordered_by, at=at)
+        ledger_orders.wake_order(event_id=action.ordered_by, at=at)
     if outcome.case:
         cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
 

@@ -49,7 +49,8 @@ def stray_of(site):
     """The case of an effect that nobody gated."""
     from datetime import UTC, datetime
 
-    from ledger import operations as ledger
+    from ledger.operations import book
+    from ledger.operations import record as ledger
     from ledger.tenancy import tenancy
     from reviews import queries
     from reviews.operations import strays
@@ -59,7 +60,7 @@ def stray_of(site):
     shown = {"id": 17, "operation": "refund", "actor": "clerk-ines"}
     change = Change(place="17", at=at, operation="refund", actor="clerk-ines", target="order/EX-1", shown=shown)
     with tenancy(tenant):
-        system = ledger.register_system(
+        system = book.register_system(
             tenant_id=tenant, name="desk", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
         )
         strays.tell(tenant, system, change, at=at)
@@ -77,7 +78,7 @@ def incident_of(site, case):
 def batch_of(site, case):
     from datetime import UTC, datetime
 
-    from ledger import operations as ledger
+    from ledger.operations import record as ledger
     from ledger.tenancy import tenancy
     from reviews.operations import batches
     from reviews.rules.batches import Kind

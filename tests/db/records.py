@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from ledger import operations
-from ledger.operations import Actor, Happening, Head
+from ledger.operations import book
+from ledger.operations import record as operations
+from ledger.operations.record import Actor, Happening, Head
 from ledger.rules import contract, envelope
 from ledger.rules.canonical import canonical
 from ledger.rules.entry import amend
@@ -49,14 +50,12 @@ class Record:
 
 def fill(slug: str, *, actions: int = 1, at: datetime = AT) -> Record:
     """Found a tenant and write a contract, a superseded policy, and actions on their way."""
-    tenant = operations.found_tenant(
-        tenant_id=operations.new_id(at), slug=slug, name=slug, host="console.test", at=at
-    ).id
+    tenant = book.found_tenant(tenant_id=operations.new_id(at), slug=slug, name=slug, host="console.test", at=at).id
     person = Actor("person", uuid4())
     with tenancy(tenant):
         document = contract.validate(CONTRACT, compile_predicate=lambda text: None)
-        registered = operations.register_contract(tenant_id=tenant, contract=document, actor=person, at=at)
-        policy = operations.set_policy(
+        registered = book.register_contract(tenant_id=tenant, contract=document, actor=person, at=at)
+        policy = book.set_policy(
             tenant_id=tenant,
             kind="approval",
             version="2",

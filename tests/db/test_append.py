@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
-from ledger import operations, queries
+from ledger.operations import record as operations
+from ledger.queries import record as queries
 from ledger.rules import envelope
 from ledger.rules.lifecycle import GroundsMissing, IllegalTransition
 from ledger.tenancy import tenancy

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from console import queries
 from console.models import User
-from ledger import queries as ledger_queries
+from ledger.queries import record as ledger_queries
 from ledger.rules.canonical import digest
 from ledger.rules.policies import POLICY_KINDS
 from ledger.tenancy import tenancy

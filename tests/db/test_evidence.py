@@ -9,8 +9,10 @@ from django.db import DatabaseError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledger import operations, queries
 from ledger.models import SubjectKey
+from ledger.operations import book
+from ledger.operations import record as operations
+from ledger.queries import record as queries
 from ledger.rules import envelope, sealing
 from ledger.tenancy import tenancy
 from tests.builders import AT
@@ -124,7 +126,7 @@ def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
 def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(committed_db, superuser_connection):
     """What erasing will do: ciphertext that opens for nobody, and an event that still proves itself."""
     tenant = operations.new_id(AT)
-    operations.create_tenant(tenant_id=tenant, slug="orchid", name="Orchid", host="console.test", at=AT)
+    book.create_tenant(tenant_id=tenant, slug="orchid", name="Orchid", host="console.test", at=AT)
     with tenancy(tenant):
         subject = uuid4()
         sealed = seal(tenant, subject)

@@ -15,8 +15,8 @@ from django.db import DatabaseError, connection, transaction
 from psycopg import errors, sql
 
 from console.management.commands.prepare_database import FUNCTIONS, TABLES
-from ledger import operations
 from ledger.models import Action, ContractVersion, Entry, Event, Evidence, Subject
+from ledger.operations import record as operations
 from ledger.rules.lifecycle import MACHINES, State
 from ledger.tenancy import tenancy
 from tests.builders import make_view

@@ -13,8 +13,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connections
 
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import incidents

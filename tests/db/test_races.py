@@ -13,9 +13,10 @@ import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, OperationalError, connections, transaction
 
-from ledger import operations, queries
 from ledger.models import Action, Event
-from ledger.operations import Happening
+from ledger.operations import record as operations
+from ledger.operations.record import Happening
+from ledger.queries import record as queries
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import Ground, IllegalTransition
 from ledger.tenancy import tenancy

@@ -11,8 +11,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection, connections
 
-from ledger import operations, queries
-from ledger.operations import Happening, Head
+from ledger.operations import book
+from ledger.operations import record as operations
+from ledger.operations.record import Happening, Head
+from ledger.queries import record as queries
 from ledger.rules.lifecycle import Ground
 from ledger.tenancy import tenancy
 from reviews.models import Report
@@ -25,7 +27,7 @@ FAILED = Happening(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING
 @pytest.fixture
 def head(committed_db) -> Head:
     """A proposed action, committed."""
-    tenant = operations.create_tenant(tenant_id=uuid4(), slug="orchid", name="Orchid", host="console.test", at=AT)
+    tenant = book.create_tenant(tenant_id=uuid4(), slug="orchid", name="Orchid", host="console.test", at=AT)
     with tenancy(tenant.id):
         return propose(tenant.id)
 

@@ -17,8 +17,10 @@ from django.core.management.base import CommandError
 from psycopg import sql
 
 from console import servers
-from ledger import operations, queries
 from ledger.management.commands import verify_ledger
+from ledger.operations import book
+from ledger.operations import record as operations
+from ledger.queries import record as queries
 from ledger.rules.envelope import Commitment
 from ledger.tenancy import tenancy
 from tests.builders import AT
@@ -143,9 +145,7 @@ def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
         head = operations.lock(tenant_id=tenant_id, subject_id=record.action.id, kind="action")
         operations.append(head, operations.Happening(kind="noted"), actor=operations.SYSTEM, at=AT)
         executing(tenant_id)
-        operations.set_policy(
-            tenant_id=tenant_id, kind="approval", version="3", document={}, actor=operations.SYSTEM, at=AT
-        )
+        book.set_policy(tenant_id=tenant_id, kind="approval", version="3", document={}, actor=operations.SYSTEM, at=AT)
         return found
 
     monkeypatch.setattr(queries, "stored_heads", then_more)

@@ -25,8 +25,9 @@ from approvals.operations import agents, calls, executions, executors, orders, s
 from approvals.rules import possession
 from approvals.rules.registry import Entry
 from console.api import predicates
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
@@ -105,7 +106,7 @@ class Office:
         self.versions = itertools.count(1)
         self.ahead = timedelta(0)
         at = self.now()
-        self.tenant = ledger.found_tenant(
+        self.tenant = book.found_tenant(
             tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
         ).id
         self.agent, self.executor = ledger.Actor("agent", uuid4()), ledger.Actor("executor", uuid4())
@@ -132,7 +133,7 @@ class Office:
         )
         self.place(errand)
         with tenancy(self.tenant):
-            ledger.register_contract(tenant_id=self.tenant, contract=contract, actor=ledger.SYSTEM, at=at)
+            book.register_contract(tenant_id=self.tenant, contract=contract, actor=ledger.SYSTEM, at=at)
             if version == "1.0.1":
                 self._people(at)
 
@@ -142,7 +143,7 @@ class Office:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "place.json").write_text(json.dumps(errand.credential))
         with tenancy(self.tenant):
-            ledger.register_system(
+            book.register_system(
                 tenant_id=self.tenant,
                 name="place",
                 pattern=errand.pattern,

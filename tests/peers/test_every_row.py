@@ -23,8 +23,10 @@ from approvals import tasks as before
 from approvals.operations import executions, votes
 from approvals.rules import binding
 from console import servers
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.policies import default_policy
 from ledger.tenancy import tenancy
@@ -177,7 +179,7 @@ class Place:
         back = self.refunding().document("1.0.0") | {"name": "carry_back"}
         with tenancy(self.office.tenant):
             contract = contracts.validate(back, compile_predicate=lambda _: None)
-            ledger.register_contract(
+            book.register_contract(
                 tenant_id=self.office.tenant, contract=contract, actor=ledger.SYSTEM, at=self.office.now()
             )
         remedy = {
@@ -190,7 +192,7 @@ class Place:
         with tenancy(self.office.tenant):
             run = record.action(self.office.tenant, work.action_id)
             assert run is not None
-            ledger.unwind(
+            ledger_orders.unwind(
                 tenant_id=self.office.tenant,
                 run_id=run.run_id,
                 reason="It is no longer wanted.",
@@ -207,7 +209,7 @@ class Place:
         with tenancy(office.tenant):
             if policy:
                 document = default_policy("approval") | {"version": "2", "decide_within_s": 60}
-                ledger.set_policy(
+                book.set_policy(
                     tenant_id=office.tenant,
                     kind="approval",
                     version="2",
@@ -261,7 +263,7 @@ def unmoved(place: Place) -> UUID:
 def tried_again(place: Place) -> UUID:
     """Tool and authority agree that nothing happened, and the policy leaves an attempt."""
     with tenancy(place.office.tenant):
-        ledger.set_policy(
+        book.set_policy(
             tenant_id=place.office.tenant,
             kind="recovery",
             version="2",

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews.operations import readings, schedules
 from tests.workshop import Clock, Workshop, contract, document, result

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from console import queries as people
 from console.tasks import work_batches
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import batches, casework

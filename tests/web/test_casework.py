@@ -23,7 +23,7 @@ def case(shop: Workshop, clock: Clock) -> dict[str, Any]:
 def kinds(shop: Workshop, case: dict[str, Any]) -> list[str]:
     from uuid import UUID
 
-    from ledger import queries as record
+    from ledger.queries import record
     from ledger.tenancy import tenancy
 
     with tenancy(shop.tenant):

@@ -21,7 +21,7 @@ from approvals.rules import grants
 from approvals.tasks import lapse
 from console.operations import UnknownScope
 from counterfoil.proof import read_claims
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries as after
 from tests.callers import Api, key_for

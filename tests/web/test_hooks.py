@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from console.tasks import DELIVERIES_KEPT as KEPT
-from ledger import queries as record
 from ledger.models import Event, Evidence
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries, tasks
 from reviews.models import HookDelivery, Observation, Schedule

@@ -33,7 +33,7 @@ from hypothesis.stateful import (
 
 from approvals import tasks as before
 from approvals.models import Due
-from ledger import queries as record
+from ledger.queries import record
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.tenancy import tenancy
 from reviews import queries as reviews

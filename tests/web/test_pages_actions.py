@@ -120,7 +120,7 @@ def test_approved_never_hides_that_it_failed(stage):
 
 
 def test_raw_output_is_for_compliance(stage):
-    from ledger import queries
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     action_id = stage.done()
@@ -133,7 +133,7 @@ def test_raw_output_is_for_compliance(stage):
 
 @pytest.mark.req("R-CP-14")
 def test_the_evidence_of_a_reading_answers_an_auditor_s_five_questions(stage):
-    from ledger import queries
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     action_id = stage.done()

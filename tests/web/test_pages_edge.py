@@ -17,7 +17,7 @@ def paths(stage):
     """The address of every page, with something on it."""
     case = stage.case(goal="Refund it <script>alert(1)</script> now.")
     waiting = stage.approval(stage.propose()).id
-    from ledger import queries
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     with tenancy(stage.tenant):
@@ -172,7 +172,7 @@ def test_signing_out_is_a_post(stage):
 def test_a_person_with_two_places_chooses(stage):
     both = stage.person("reviewer")
     from console import operations
-    from ledger.operations import SYSTEM
+    from ledger.operations.record import SYSTEM
     from tests.scenes import now
 
     willow = set_up("willow")

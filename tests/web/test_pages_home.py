@@ -53,7 +53,7 @@ def test_a_refused_call_leads_to_its_session(stage):
 
 @pytest.mark.req("R-UI-24")
 def test_a_session_tells_its_calls_and_what_may_be_told(stage):
-    from ledger import queries
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     action_id = stage.done()

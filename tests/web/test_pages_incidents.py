@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries
 from tests.visitors import visitor, words

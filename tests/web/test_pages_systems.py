@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews.operations import hooks, systems
 from reviews.operations.systems import Asked

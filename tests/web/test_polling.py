@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries, tasks
 from reviews.models import Health, Lane, Schedule

@@ -20,8 +20,9 @@ from psycopg.errors import UniqueViolation
 from console import operations
 from console.api import rate
 from console.models import ApiKey
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import book
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.callers import Api, key_for, new_client, person_for
 from tests.workshop import Clock, Workshop, anonymous, contract, result, workshop
@@ -251,7 +252,7 @@ def test_a_fault_of_ours_says_nothing_of_itself_and_leaves_nothing(operator_key:
     def broken(**_: Any) -> Any:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(ledger, "freeze", broken)
+    monkeypatch.setattr(book, "freeze", broken)
     answer = operator_key.post("/freezes", {"scope": "tool", "value": "x", "reason": "Wait."})
     a_problem(answer, 500, "FAULT")
     assert b"secret detail" not in answer.content
@@ -261,7 +262,7 @@ def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: 
     def away(**_: Any) -> Any:
         raise OperationalError("connection to server at 10.0.0.7 failed")
 
-    monkeypatch.setattr(ledger, "freeze", away)
+    monkeypatch.setattr(book, "freeze", away)
     answer = operator_key.post("/freezes", {"scope": "tool", "value": "x", "reason": "Wait."})
     a_problem(answer, 503, "UNAVAILABLE")
     assert b"10.0.0.7" not in answer.content
@@ -274,7 +275,7 @@ def test_two_who_write_the_same_at_once_meet_in_a_conflict(operator_key: Api, mo
     def late(**told: Any) -> Any:
         raise IntegrityError from UniqueViolation()
 
-    monkeypatch.setattr(ledger, "freeze", late)
+    monkeypatch.setattr(book, "freeze", late)
     a_problem(operator_key.post("/freezes", body), 409, "CONFLICT")
 
 

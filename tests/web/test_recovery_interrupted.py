@@ -12,8 +12,9 @@ from django.db import DatabaseError
 
 from approvals import tasks as before
 from approvals.operations import follow_ups
-from ledger import operations as ledger
-from ledger import queries as record
+from ledger.operations import orders as ledger_orders
+from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from reviews.operations import recovery
@@ -76,14 +77,14 @@ def test_a_recovery_action_that_its_parent_does_not_know_of_was_never_proposed(c
 def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     child = child_of(cashier, action_id)
-    following = ledger.after_failure
+    following = ledger_orders.after_failure
 
     def dying(action: Any, state: str, **more: Any) -> Any:
         if state == "COMPENSATED":
             raise Died
         return following(action, state, **more)
 
-    with patch.object(ledger, "after_failure", dying):
+    with patch.object(ledger_orders, "after_failure", dying):
         carried_out(cashier, clock, child)
     assert cashier.state(action_id) == "COMPENSATING"
     clock.forward(seconds=60)
@@ -96,7 +97,7 @@ def test_an_end_that_was_half_carried_over_is_carried_over_again(cashier: Counte
 def test_a_failed_step_and_the_taking_back_of_its_run_are_one_fact(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     run.step("EX-1001")
-    with patch.object(ledger, "unwind", side_effect=Died), pytest.raises(Died):
+    with patch.object(ledger_orders, "unwind", side_effect=Died), pytest.raises(Died):
         run.step("EX-1002", works=False)
     failing = run.step_ids()[-1]
     assert cashier.state(failing) == "PENDING"

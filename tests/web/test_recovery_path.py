@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from approvals import tasks as before
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from reviews.operations import rechecks

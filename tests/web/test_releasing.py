@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from console.tasks import lapse
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews.operations import systems
 from reviews.operations.systems import Asked

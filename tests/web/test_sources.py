@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.till import Counter, books, refund_contract
 from tests.workshop import Clock

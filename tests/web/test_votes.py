@@ -13,7 +13,7 @@ from django.db import connection
 from approvals import queries
 from approvals.rules import binding
 from console.models import Membership
-from ledger import queries as record
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.workshop import DELETE, GOAL, Clock, Workshop, workshop
 

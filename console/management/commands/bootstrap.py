@@ -23,8 +23,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from console import operations
-from ledger import operations as ledger
-from ledger import queries as ledger_queries
+from ledger.operations import book
+from ledger.operations import record as ledger
+from ledger.queries import record as ledger_queries
 
 SLUG = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PASSWORD_BYTES = 15
@@ -53,7 +54,7 @@ class Command(BaseCommand):
 def found(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
     """Write everything, in the caller's transaction; the answer holds what to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
-    tenant = ledger.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
+    tenant = book.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
     return {
         "tenant": {"id": str(tenant.id), "slug": tenant.slug, "name": tenant.name, "origin": tenant.origin},
         "people": [_add_person(tenant.id, slug, role, at=at) for role in operations.ROLES],

@@ -11,8 +11,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from console import operations
-from ledger import operations as ledger
-from ledger import queries
+from ledger.operations import record as ledger
+from ledger.queries import record as queries
 
 
 class Command(BaseCommand):

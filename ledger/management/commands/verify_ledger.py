@@ -18,7 +18,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from ledger import queries
+from ledger.queries import record as queries
 from ledger.rules import verification
 from ledger.rules.envelope import Commitment
 from ledger.rules.verification import Place, RecordBroken, StoredEvent, StoredHead, Walk
