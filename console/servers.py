@@ -37,6 +37,7 @@ from console.processes import Account, Child, Program, as_account, has_ended, ta
 ACCOUNT = "counterfoil-data"
 SYSTEM_FOLDER = Path("/var/lib/counterfoil")
 SUPERUSER, OWNER, APP = "counterfoil_bootstrap", "counterfoil_owner", "counterfoil_app"
+SEQUENCER, ERASER, AUDITOR = "counterfoil_sequencer", "counterfoil_eraser", "counterfoil_auditor"
 START_WITHIN_S = 30.0
 
 
@@ -182,15 +183,19 @@ class Passwords:
     superuser: str
     owner: str
     app: str
+    sequencer: str
+    eraser: str
+    auditor: str
     valkey: str
 
 
 def passwords(file: Path) -> Passwords:
-    """The passwords of this installation, made on the first call."""
-    if not file.exists():
-        fresh = Passwords(**{name: secrets.token_urlsafe(32) for name in Passwords.__annotations__})
-        write_private(file, json.dumps(asdict(fresh)))
-    return Passwords(**json.loads(file.read_text()))
+    """The passwords of this installation; those that are missing are made."""
+    known = json.loads(file.read_text()) if file.exists() else {}
+    words = Passwords(**{name: known.get(name) or secrets.token_urlsafe(32) for name in Passwords.__annotations__})
+    if asdict(words) != known:
+        write_private(file, json.dumps(asdict(words)))
+    return words
 
 
 # PostgreSQL
@@ -220,6 +225,9 @@ class Postgres:
             SUPERUSER: self.passwords.superuser,
             OWNER: self.passwords.owner,
             APP: self.passwords.app,
+            SEQUENCER: self.passwords.sequencer,
+            ERASER: self.passwords.eraser,
+            AUDITOR: self.passwords.auditor,
         }
         return postgres_url(role=role, password=words[role], port=self.port, database=database)
 
@@ -322,8 +330,12 @@ class Postgres:
 
     def make_roles(self) -> None:
         with psycopg.connect(self.url(SUPERUSER, "postgres"), autocommit=True) as connection:
-            ensure_role(connection, OWNER, self.passwords.owner)
-            ensure_role(connection, APP, self.passwords.app)
+            words = self.passwords
+            ensure_role(connection, OWNER, words.owner)
+            ensure_role(connection, APP, words.app)
+            ensure_role(connection, SEQUENCER, words.sequencer)
+            ensure_role(connection, ERASER, words.eraser)
+            ensure_role(connection, AUDITOR, words.auditor)
 
     def make_database(self, name: str, *, owner: str = OWNER) -> None:
         with psycopg.connect(self.url(SUPERUSER, "postgres"), autocommit=True) as connection:

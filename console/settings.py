@@ -91,6 +91,12 @@ if _public.scheme not in ("http", "https") or not _public.hostname:
 _https = _public.scheme == "https"
 _local = _public.hostname in ("localhost", "127.0.0.1", "::1")
 
+# The key that signs the log and the guard that remembers what it signed: for the sequencer alone, and never in a
+# backup of the database.
+COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
+COUNTERFOIL_GUARD = Path(os.environ.get("COUNTERFOIL_GUARD") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
+
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
 SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()
 ALLOWED_HOSTS = [_public.hostname, *_text("COUNTERFOIL_EXTRA_HOSTS", " ").split()]

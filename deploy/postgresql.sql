@@ -1,19 +1,30 @@
 -- Roles and database for Counterfoil on a PostgreSQL server (15 to 18) that you run or rent.
 --
---   psql "$ADMIN_URL" -v ON_ERROR_STOP=1 -v owner_password=... -v app_password=... -f deploy/postgresql.sql
+--   psql "$ADMIN_URL" -v ON_ERROR_STOP=1 -v owner_password=... -v app_password=... -v sequencer_password=... \
+--        -v eraser_password=... -v auditor_password=... -f deploy/postgresql.sql
 --
 -- The administrator needs CREATEROLE and CREATEDB, not superuser. Run it once; afterwards `manage.py prepare_database`
--- makes the tables as the owner and gives the application exactly its rights, on every release.
+-- makes the tables as the owner and gives each role exactly its rights, on every release.
 --
--- counterfoil_owner  owns the database and its tables; used by prepare_database and by nobody else
--- counterfoil_app    what web and worker sign in as: owns nothing, cannot become the owner, is bound by row-level security
+-- counterfoil_owner      owns the database and its tables; used by prepare_database and by nobody else
+-- counterfoil_app        what web and worker sign in as: owns nothing, cannot become the owner, is bound by row-level
+--                        security
+-- counterfoil_sequencer  gives events their place in the log and stores the signed heads; reads no payload
+-- counterfoil_eraser     destroys what two people have decided to erase, through one function
+-- counterfoil_auditor    reads the record of one tenant at a time, writes nothing
 
 \if :{?owner} \else \set owner counterfoil_owner \endif
 \if :{?app} \else \set app counterfoil_app \endif
+\if :{?sequencer} \else \set sequencer counterfoil_sequencer \endif
+\if :{?eraser} \else \set eraser counterfoil_eraser \endif
+\if :{?auditor} \else \set auditor counterfoil_auditor \endif
 \if :{?database} \else \set database counterfoil \endif
 
 CREATE ROLE :"owner" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'owner_password';
 CREATE ROLE :"app" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'app_password';
+CREATE ROLE :"sequencer" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'sequencer_password';
+CREATE ROLE :"eraser" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'eraser_password';
+CREATE ROLE :"auditor" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'auditor_password';
 
 -- Whoever makes a database for another role must be able to act as it; given for this statement, then taken back.
 SELECT current_user AS administrator \gset

@@ -358,3 +358,147 @@ class Unwinding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.state} {self.run_id}"
+
+
+class Pending(models.Model):
+    """An event that has no leaf yet. Ids only, outside row-level security: it is the sequencer's queue."""
+
+    position = models.BigAutoField(primary_key=True)
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    seq = models.IntegerField()
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.subject_id}/{self.seq}"
+
+
+class Log(models.Model):
+    """One Merkle log of a tenant: the first, or one that was opened after a restore; `id` is its subject."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "number")
+    tenant_id = models.UUIDField()
+    number = models.IntegerField()
+    id = models.UUIDField()
+    origin = models.CharField(max_length=255)
+    opened_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "origin"], name="log_origin_is_unique")]
+
+    def __str__(self) -> str:
+        return self.origin
+
+
+class Leaf(models.Model):
+    """Which event stands at which index of a log; its hash is the event's own."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "log", "index")
+    tenant_id = models.UUIDField()
+    log = models.IntegerField()
+    index = models.BigIntegerField()
+    subject_id = models.UUIDField()
+    seq = models.IntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "subject_id", "seq"], name="leaf_one_per_event"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.log}/{self.index}"
+
+
+class Tile(models.Model):
+    """Up to 256 hashes of one level of a log's tree; it only ever grows."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "log", "level", "index")
+    tenant_id = models.UUIDField()
+    log = models.IntegerField()
+    level = models.SmallIntegerField()
+    index = models.BigIntegerField()
+    hashes = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"{self.log}/{self.level}/{self.index}"
+
+
+class Tip(models.Model):
+    """The head of a log, and the newest checkpoint that was signed over it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "log")
+    tenant_id = models.UUIDField()
+    log = models.IntegerField()
+    size = models.BigIntegerField()
+    root = models.BinaryField()
+    integrated_at = models.DateTimeField()
+    signed_size = models.BigIntegerField()
+    signed_at = models.DateTimeField(null=True)
+    note = models.BinaryField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(signed_size__lte=models.F("size")), name="tip_signed_is_integrated"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.log}: {self.size}"
+
+
+class Checkpoint(models.Model):
+    """A signed checkpoint that is kept for good."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "log", "size")
+    tenant_id = models.UUIDField()
+    log = models.IntegerField()
+    size = models.BigIntegerField()
+    note = models.BinaryField()
+    signed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.log}: {self.size}"
+
+
+class Anchor(models.Model):
+    """What somebody outside gave for a checkpoint: a witness's cosignature or a time stamp."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    log = models.IntegerField()
+    size = models.BigIntegerField()
+    kind = models.CharField(max_length=8)
+    name = models.CharField(max_length=255)
+    evidence = models.BinaryField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["witness", "tsa"]), name="anchor_kind_is_known"),
+            models.UniqueConstraint(fields=["tenant_id", "log", "size", "kind", "name"], name="anchor_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} {self.log}: {self.size}"
+
+
+class Alarm(models.Model):
+    """Something about the record that must not be so; it stands until a person has looked at it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    kind = models.CharField(max_length=32)
+    detail = models.CharField(max_length=1000)
+    raised_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "kind"], condition=Q(closed_at__isnull=True), name="alarm_one_open_of_a_kind"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.raised_at}"

@@ -152,7 +152,8 @@ def _clone(run: Run, name: str) -> None:
             )
         )
         connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
-        connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(servers.APP)))
+        for role in (servers.APP, servers.SEQUENCER, servers.ERASER, servers.AUDITOR):
+            connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(role)))
 
 
 def _drop(run: Run, name: str) -> None:
@@ -183,7 +184,21 @@ def cluster(run: Run) -> servers.Postgres:
             run.postgres.initialise()
             run.postgres.wait(_start(run, run.postgres.program()))
             run.postgres.make_roles()
+            _lend_the_sequencer(run)
     return run.postgres
+
+
+def _lend_the_sequencer(run: Run) -> None:
+    """So that a test's one transaction can hold what the sequencer does between two requests (`tests/seals.py`).
+
+    Only here: on a real server the application cannot become the sequencer, which tests/db/test_roles.py shows.
+    """
+    with _superuser(run) as connection:
+        connection.execute(
+            sql.SQL("GRANT {} TO {} WITH INHERIT FALSE, SET TRUE").format(
+                sql.Identifier(servers.SEQUENCER), sql.Identifier(servers.APP)
+            )
+        )
 
 
 @pytest.fixture(scope="session")

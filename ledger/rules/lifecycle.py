@@ -196,6 +196,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("RUNNING", "DONE"),
         }
     ),
+    "log": frozenset({("", "OPEN"), ("OPEN", "CLOSED")}),
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
     "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
 }

@@ -14,6 +14,7 @@ from console.installation import ROOT
 from console.servers import SUPERUSER, ensure_role, postgres_url
 
 ADMIN, OWNER, APP, DATABASE = "managed_admin", "managed_owner", "managed_app", "managed"
+OTHERS = {role: f"managed_{role}" for role in ("sequencer", "eraser", "auditor")}
 WORD = "not-a-real-password"
 
 
@@ -27,7 +28,7 @@ def managed(cluster) -> Iterator[dict[str, str]]:
             for role, database in ((ADMIN, "postgres"), (OWNER, DATABASE), (APP, DATABASE))
         }
         connection.execute("DROP DATABASE IF EXISTS managed WITH (FORCE)")
-        for role in (OWNER, APP, ADMIN):
+        for role in (OWNER, APP, *OTHERS.values(), ADMIN):
             connection.execute(f"DROP OWNED BY {role}") if _known(connection, role) else None
             connection.execute(f"DROP ROLE IF EXISTS {role}")
 
@@ -37,7 +38,8 @@ def _known(connection: psycopg.Connection, role: str) -> bool:
 
 
 def _psql(cluster, url: str) -> subprocess.CompletedProcess[str]:
-    values = {"owner": OWNER, "app": APP, "database": DATABASE, "owner_password": WORD, "app_password": WORD}
+    roles = {"owner": OWNER, "app": APP} | OTHERS
+    values = roles | {"database": DATABASE} | {f"{role}_password": WORD for role in roles}
     options = [part for name, value in values.items() for part in ("-v", f"{name}={value}")]
     psql = cluster.programs.postgres.with_name("psql")
     file = ROOT / "deploy" / "postgresql.sql"
@@ -47,7 +49,8 @@ def _psql(cluster, url: str) -> subprocess.CompletedProcess[str]:
 
 
 def _prepare(run, managed: dict[str, str], **extra: str) -> subprocess.CompletedProcess[str]:
-    told = {"DATABASE_URL": managed[APP], "DATABASE_OWNER_URL": managed[OWNER]} | extra
+    told = {"DATABASE_URL": managed[APP], "DATABASE_OWNER_URL": managed[OWNER]}
+    told |= {"COUNTERFOIL_SEQUENCER_ROLE": OTHERS["sequencer"]} | extra
     return subprocess.run(
         [sys.executable, "manage.py", "prepare_database"],
         cwd=ROOT,

@@ -24,6 +24,7 @@ OUTSIDE = {
     "console_answeredwrite": "answers to repeats: found by caller and key before the tenant's transaction begins",
     "console_spentproof": "proofs used once: spent in a transaction of their own, so that a rollback frees none",
     "approvals_due": "a queue of ids, claimed across tenants by sweepers",
+    "ledger_pending": "a queue of ids, drained across tenants by the sequencer",
     "ledger_order": "a queue of ids, claimed across tenants by tasks of both sides",
     "reviews_schedule": "a queue of ids, claimed across tenants by workers",
     "reviews_hook": "addresses of webhooks: read to find out which tenant one belongs to",
