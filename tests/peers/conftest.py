@@ -14,6 +14,7 @@ from tests.peers.library import library
 from tests.peers.planner import planner
 from tests.peers.post import post
 from tests.peers.processor import careful, careless
+from tests.peers.sumdb import sumdb
 from tests.peers.tracker import issue, tracker
 from tests.peers.tryton import shop, tryton
 
@@ -37,6 +38,7 @@ __all__ = [
     "prepared",
     "server",
     "shop",
+    "sumdb",
     "tracker",
     "tryton",
 ]

@@ -32,6 +32,7 @@ __all__ = [
     "PEERS",
     "answers",
     "debian_program",
+    "debian_tree",
     "free_port",
     "listens",
     "output",
@@ -91,6 +92,22 @@ def debian_program(package: str, path: str) -> Path:
             _installed(["apt-get", "download", package], folder)
             _installed(["dpkg", "-x", str(next(folder.glob("*.deb"))), str(folder)])
     return folder / path
+
+
+def debian_tree(packages: tuple[str, ...]) -> Path:
+    """A folder in which these Debian packages are unpacked together, without root and beside nothing else."""
+    folder = PEERS / ("debian-" + hashlib.sha256("\n".join(sorted(packages)).encode()).hexdigest()[:12])
+    with _alone(folder):
+        if not (folder / "ready").exists():
+            if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+                pytest.skip(f"{', '.join(packages)} come from Debian, and this is none.")
+            folder.mkdir(parents=True, exist_ok=True)
+            _installed(["apt-get", "download", *packages], folder)
+            for each in sorted(folder.glob("*.deb")):
+                _installed(["dpkg", "-x", str(each), str(folder)])
+                each.unlink()
+            (folder / "ready").write_text("\n".join(packages))
+    return folder
 
 
 @contextmanager
