@@ -98,6 +98,11 @@ def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
     return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
 
 
+def approvals_of(tenant_id: UUID, action_id: UUID) -> list[Approval]:
+    """Every approval that was asked for an action, oldest first."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
 def approvals(
     tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), after: UUID | None = None, limit: int = 100
 ) -> list[Approval]:

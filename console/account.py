@@ -177,7 +177,7 @@ def happenings(
     return [
         {
             "kind": event.kind,
-            "word": words.EVENTS.get(event.kind, words.sentence(event.kind)),
+            "word": words.event(event.kind),
             "state": "",
             "family": "",
             "icon": _ICONS.get(event.kind, "dot"),
@@ -219,7 +219,7 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
 
 def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
-    word = words.EVENTS.get(event.kind, words.sentence(event.kind))
+    word = words.event(event.kind)
     state = words.state(event.state)
     family = str(report.family(State(event.state))) if moved else ""
     return {

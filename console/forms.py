@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
@@ -206,11 +206,76 @@ class ActionFilter(forms.Form):
     def wanted(self) -> dict[str, Any]:
         """The filters that are set; a day means the whole day, in UTC."""
         chosen = {name: value for name, value in self.cleaned_data.items() if value}
-        if "since" in chosen:
-            chosen["since"] = datetime.combine(chosen["since"], time.min, UTC)
-        if "until" in chosen:
-            chosen["until"] = datetime.combine(chosen["until"], time.min, UTC) + timedelta(days=1)
-        return chosen
+        return chosen | days(chosen)
+
+
+class AuditFilter(forms.Form):
+    """What the Audit page shows. Everything is optional and lives in the address."""
+
+    action = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Action or other subject",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+    )
+    who = _chooser((), "Anybody")
+    kind = _chooser((), "Anything", "What happened")
+    agent = forms.CharField(required=False, max_length=200)
+    target = forms.CharField(required=False, max_length=200)
+    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+
+    def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "who", people)
+        _offer(self, "kind", [(code, words.event(code)) for code in kinds])
+
+    def subject(self) -> UUID | None:
+        """The id in what was typed, if there is one."""
+        found = _AN_ID.findall(self.cleaned_data["action"].lower())
+        return UUID(found[-1]) if found else None
+
+    def span(self) -> dict[str, datetime]:
+        """From and until, as moments."""
+        return days(self.cleaned_data)
+
+
+class SightingFilter(forms.Form):
+    """Whose looks the Audit page shows, and at what."""
+
+    thing = forms.CharField(
+        required=False,
+        max_length=500,
+        label="What was looked at",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+    )
+    who = _chooser((), "Anybody")
+    kind = _chooser(words.SEEN.items(), "Any page", "Kind of page")
+    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+
+    def __init__(self, *args: Any, people: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "who", people)
+
+    def subject(self) -> UUID | None:
+        """The id in what was typed, if there is one."""
+        found = _AN_ID.findall(self.cleaned_data["thing"].lower())
+        return UUID(found[-1]) if found else None
+
+    def span(self) -> dict[str, datetime]:
+        """From and until, as moments."""
+        return days(self.cleaned_data)
+
+
+def days(chosen: Mapping[str, Any]) -> dict[str, datetime]:
+    """The days `since` and `until` as moments; a day means the whole day, in UTC."""
+    span = {}
+    if chosen.get("since"):
+        span["since"] = datetime.combine(chosen["since"], time.min, UTC)
+    if chosen.get("until"):
+        span["until"] = datetime.combine(chosen["until"], time.min, UTC) + timedelta(days=1)
+    return span
 
 
 _AGES = (

@@ -21,7 +21,9 @@ _PLACES: Final = (
     ("incidents", "i", "Incidents"),
     ("actions", "x", "Actions"),
     ("systems", "s", "Systems"),
+    ("audit", "u", "Audit"),
 )
+_ONLY_FOR: Final = {"audit": frozenset({"compliance", "administrator"})}
 EVERYTHING: Final = frozenset({"tenant", "all"})
 
 
@@ -61,6 +63,7 @@ def _frame(request: Any) -> dict[str, Any]:
                 "count": _capped(counts.get(name, 0)),
             }
             for name, key, word in _PLACES
+            if name not in _ONLY_FOR or _ONLY_FOR[name] & request.caller.roles
         ],
         "seal": {"word": "not yet sealed", "at": None},
         "freezes": freezes,

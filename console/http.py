@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
+from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -13,7 +14,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
-from console import queries
+from console import operations, queries
 from console.api.caller import Caller, NotAllowed, person
 from console.models import User
 from ledger.queries import record
@@ -78,6 +79,18 @@ def _identify(request: Request, slug: str) -> None:
 def _refused(request: Request, refusal: Refused) -> HttpResponse:
     name = "_refusal.html" if request.htmx else "refused.html"
     return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
+
+
+def looked(request: Request, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
+    """Note that this person has opened the page of something."""
+    operations.see(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        kind=kind,
+        thing_id=thing_id,
+        about_id=about_id,
+        at=request.as_of,
+    )
 
 
 def back_to(request: Request, otherwise: str) -> HttpResponse:

@@ -1,6 +1,7 @@
 """People, their places in tenants, and the keys of machines: the directory, outside row-level security.
 
-It holds ids, hashes and names of people; nothing about actions. `actor_id` is the pseudonym that the record knows a
+The directory holds ids, hashes and names of people; nothing about actions. What belongs to one tenant (who opened
+which page) stands behind row-level security like everything else. `actor_id` is the pseudonym that the record knows a
 person or a key by, so that the record itself names nobody.
 """
 
@@ -100,3 +101,32 @@ class SpentProof(models.Model):
 
     def __str__(self) -> str:
         return self.jti
+
+
+class Sighting(models.Model):
+    """Somebody opened a page about something; said once in a quarter of an hour, and never changed."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    actor_id = models.UUIDField()
+    kind = models.CharField(max_length=12)
+    thing_id = models.UUIDField()
+    about_id = models.UUIDField(null=True)
+    slot = models.DateTimeField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "actor_id", "thing_id", "slot"], name="sighting_once_in_a_while"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant_id", "actor_id", "id"], name="sighting_by_person"),
+            models.Index(fields=["tenant_id", "thing_id", "id"], name="sighting_by_thing"),
+            models.Index(fields=["tenant_id", "about_id", "id"], name="sighting_by_about"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.thing_id}"

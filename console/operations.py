@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
@@ -14,11 +15,13 @@ from ledger.operations import record as ledger
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from ledger.tenancy import ask, tenancy
 
 KEY_KINDS = ("agent", "exec", "oper", "audit")
 # What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
 SCOPES = {"exec": "tool", "agent": "agent"}
+# How long one look counts: a page that is read again in between is not another sighting.
+LOOK = timedelta(minutes=15)
 ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
@@ -175,3 +178,28 @@ def set_preferences(*, user: User, theme: str | None, single_keys: bool | None) 
     changed = {name: value for name, value in wanted.items() if value is not None}
     if changed:
         User.objects.filter(id=user.id).update(**changed)
+
+
+def see(*, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_id: UUID | None, at: datetime) -> bool:
+    """Note that somebody opened a page; whether it is the first time in a quarter of an hour."""
+    slot = datetime.fromtimestamp(at.timestamp() // LOOK.total_seconds() * LOOK.total_seconds(), UTC)
+    seen = ask(
+        "INSERT INTO console_sighting (tenant_id, id, actor_id, kind, thing_id, about_id, slot, at)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, actor_id, thing_id, slot) DO NOTHING"
+        " RETURNING id",
+        *(tenant_id, ledger.new_id(at), by.id, kind, thing_id, about_id, slot, at),
+    )
+    return bool(seen)
+
+
+def open_evidence(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datetime) -> None:
+    """Note that somebody read a piece of evidence: a sighting, and an event of the reader's own place in the tenant.
+
+    It is no event of what the evidence is about, so that a reader never makes a writer wait.
+    """
+    if not see(tenant_id=tenant_id, by=by, kind="evidence", thing_id=evidence.id, about_id=evidence.subject_id, at=at):
+        return
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    said = {"pointer": str(evidence.id), "purpose": evidence.purpose, "subject_id": str(evidence.subject_id)}
+    ledger.append(head, ledger.Happening(kind="evidence_opened", detail=said), actor=by, at=at)

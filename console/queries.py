@@ -8,10 +8,11 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from console.models import AnsweredWrite, ApiKey, Membership, User
+from console.models import AnsweredWrite, ApiKey, Membership, Sighting, User
 from ledger.queries import record
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
+from ledger.rules.ids import lower_bound
 
 
 def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
@@ -75,3 +76,29 @@ def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:
 def request_hash(secret: bytes, request: bytes) -> str:
     """Keyed, for a request may hold a password, and a plain hash of few unknowns can be guessed."""
     return hmac.digest(secret, request, "sha256").hex()
+
+
+def sightings(
+    tenant_id: UUID,
+    *,
+    actor: UUID | None = None,
+    thing: UUID | None = None,
+    kind: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[Sighting]:
+    """Who opened which page, newest first, behind the row `before`; of a `thing` also what belongs to it."""
+    wanted = Q(tenant_id=tenant_id)
+    for given, asked in (
+        (actor, Q(actor_id=actor)),
+        (thing, Q(thing_id=thing) | Q(about_id=thing)),
+        (kind, Q(kind=kind)),
+        (since, Q(id__gte=lower_bound(since) if since else None)),
+        (until, Q(id__lt=lower_bound(until) if until else None)),
+        (before, Q(id__lt=before)),
+    ):
+        if given:
+            wanted &= asked
+    return list(Sighting.objects.filter(wanted).order_by("-id")[:limit])

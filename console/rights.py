@@ -85,6 +85,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_apikey": CHANGE,
     "console_answeredwrite": OWN,
     "console_spentproof": OWN,
+    "console_sighting": APPEND,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

@@ -11,6 +11,7 @@ from console.api.root import api
 from console.views import (
     actions,
     approvals,
+    audit,
     batches,
     cases,
     casework,
@@ -69,6 +70,9 @@ pages: list[URLPattern | URLResolver] = [
     path("systems", systems.page, name="systems"),
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
     path("systems/<uuid:system_id>/resume", systems.resume, name="system-resume"),
+    path("audit", audit.browse, name="audit"),
+    path("audit/sightings", audit.sightings, name="sightings"),
+    path("events/<uuid:subject_id>/<int:seq>", audit.event, name="event"),
     path("freezes", freezes.page, name="freezes"),
     path("freezes/place", freezes.place, name="freeze-place"),
     path("freezes/<uuid:freeze_id>/lift", freezes.lift, name="freeze-lift"),

@@ -249,6 +249,66 @@ EVENTS: Final[dict[str, str]] = {
     "batch_resumed": "Resumed",
     "batch_cancelled": "Cancelled",
     "batch_ended": "Worked off",
+    "tenant_founded": "Tenant founded",
+    "member_added": "Person added",
+    "evidence_opened": "Evidence opened",
+    "key_issued": "Key issued",
+    "key_revoked": "Key revoked",
+    "agent_registered": "Agent registered",
+    "agent_revoked": "Agent revoked",
+    "executor_registered": "Executor registered",
+    "system_registered": "System registered",
+    "contract_registered": "Contract registered",
+    "policy_activated": "Policy put in force",
+    "policy_superseded": "Policy superseded",
+    "session_opened": "Session opened",
+    "session_closed": "Session closed",
+    "approval_requested": "Approval asked for",
+    "approved": "Approved",
+    "approval_voided": "Approval set aside",
+    "approval_consumed": "Approval used",
+    "vote_refused": "Vote refused",
+    "reading_wanted": "Reading wanted before the start",
+    "reading_taken": "Reading taken before the start",
+    "webhook_received": "Webhook received",
+    "releasing_stopped": "Releasing stopped",
+    "releasing_resumed": "Releasing resumed",
+    "circuit_opened": "System does not answer",
+    "circuit_closed": "System answers again",
+    "system_answers_again": "System answers again",
+    "reading_budget_spent": "Reading budget spent",
+    "unwinding_began": "Taking back began",
+    "hook_created": "Webhook address made",
+    "hook_revoked": "Webhook address closed",
+    "hook_secret_changed": "Webhook secret changed",
+}
+SEEN: Final[dict[str, str]] = {
+    "action": "Action",
+    "approval": "Approval",
+    "case": "Case",
+    "evidence": "Evidence",
+    "narrative": "Narrative",
+    "session": "Session",
+    "run": "Run",
+}
+SUBJECTS: Final[dict[str, str]] = {
+    "action": "Action",
+    "tenant": "Tenant",
+    "member": "Person",
+    "credential": "Key",
+    "agent": "Agent",
+    "executor": "Executor",
+    "system": "System",
+    "contract": "Contract",
+    "policy": "Policy",
+    "session": "Session",
+    "approval": "Approval",
+    "freeze": "Freeze",
+    "case": "Case",
+    "batch": "Batch",
+    "log": "Log",
+    "incident": "Incident",
+    "unwinding": "Taking back of a run",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",
@@ -270,6 +330,10 @@ def state(code: str, *, contradicted: bool = False, taken_back: bool = False) ->
 def sentence(code: str) -> str:
     """A code without words of its own: VALUE_MISMATCH becomes 'Value mismatch'."""
     return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
+
+
+def event(kind: str) -> str:
+    return EVENTS.get(kind, sentence(kind))
 
 
 def discrepancy(code: str) -> str:

@@ -127,6 +127,11 @@ def case_of(tenant_id: UUID, action_id: UUID) -> Case | None:
     return found.exclude(state="RESOLVED").first() or found.order_by("-id").first()
 
 
+def cases_of(tenant_id: UUID, action_id: UUID) -> list[Case]:
+    """Every case of an action, oldest first."""
+    return list(Case.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
     """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
     return shelf(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)

@@ -143,6 +143,15 @@ def class_chips(side_effect: str, reversible: str) -> SafeString:
     return format_html_join(" ", '<span class="chip{}">{}</span>', marked)
 
 
+@register.simple_tag
+def standing(place: Any) -> str:
+    """Where an event stands in its log, in few words."""
+    if place is None:
+        return "not yet sealed"
+    number = f"{place.log}:{place.index}" if place.log > 1 else str(place.index)
+    return f"no. {number}" if place.sealed else f"no. {number}, not signed yet"
+
+
 def stamp(at: datetime | None, *, as_of: datetime) -> SafeString:
     if at is None:
         return mark_safe('<span class="muted">never</span>')

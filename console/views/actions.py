@@ -18,11 +18,12 @@ from django.views.decorators.http import require_POST
 from console import saga, words
 from console.account import account, pretty
 from console.forms import ActionFilter
-from console.http import Request, in_tenant
+from console.http import Request, in_tenant, looked
 from console.story import story
 from console.templatetags.console import marked, stamp, state_badge
 from console.title import title
 from ledger.queries import record as queries
+from ledger.queries import search
 from reviews.operations import schedules
 
 PAGE = 50
@@ -52,6 +53,7 @@ def browse(request: Request) -> HttpResponse:
 @in_tenant()
 def action(request: Request, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
+    looked(request, "action", found.id)
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
@@ -73,8 +75,9 @@ def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
         "back": told.page("action", action_id),
         "title": told.title,
         "event": event,
-        "word": words.EVENTS.get(event.kind, words.sentence(event.kind)),
+        "word": words.event(event.kind),
         "actor": told.names.get(event.actor_id, event.actor_kind),
+        "place": search.standings(request.tenant.id, [(action_id, seq)]).get((action_id, seq)),
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
         "envelope": bytes(event.envelope).decode(),

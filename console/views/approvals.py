@@ -19,7 +19,7 @@ from console import words
 from console.account import arguments, payload_of
 from console.decision import decision
 from console.forms import Vote
-from console.http import Request, in_tenant
+from console.http import Request, in_tenant, looked
 from console.title import title
 from ledger.queries import record
 
@@ -52,7 +52,10 @@ def inbox(request: Request) -> HttpResponse:
 
 @in_tenant()
 def approval(request: Request, approval_id: UUID) -> HttpResponse:
-    return _page(request, approval_id, Vote())
+    page = _page(request, approval_id, Vote())
+    found = queries.approval(request.tenant.id, approval_id)
+    looked(request, "approval", approval_id, found.action_id if found else None)
+    return page
 
 
 @in_tenant("reviewer")

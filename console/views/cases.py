@@ -17,7 +17,7 @@ from console import words
 from console.account import names
 from console.dispute import dispute
 from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
-from console.http import Request, in_tenant
+from console.http import Request, in_tenant, looked
 from console.title import title
 from console.ungated import ungated
 from ledger.queries import record
@@ -58,7 +58,10 @@ _EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
 
 @in_tenant()
 def case(request: Request, case_id: UUID) -> HttpResponse:
-    return show(request, case_id)
+    page = show(request, case_id)
+    found = queries.case(request.tenant.id, case_id)
+    looked(request, "case", case_id, found.action_id if found else None)
+    return page
 
 
 @in_tenant("operator")

@@ -12,6 +12,7 @@ from django.shortcuts import render
 from console import words
 from console.account import pretty
 from console.http import Request, in_tenant
+from console.operations import open_evidence
 from console.story import may_open
 from ledger.queries import record as queries
 from ledger.rules.sealing import CannotOpen
@@ -24,6 +25,8 @@ def evidence(request: Request, pointer: UUID) -> HttpResponse:
     if found is None:
         raise Http404
     text, answers, withheld = _content(request, found)
+    if not withheld:
+        open_evidence(tenant_id=request.tenant.id, by=request.caller.actor, evidence=found, at=request.as_of)
     context = {
         "here": "actions",
         "evidence": found,

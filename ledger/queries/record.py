@@ -388,6 +388,17 @@ def event(tenant_id: UUID, subject_id: UUID, seq: int) -> Event:
     return Event.objects.get(tenant_id=tenant_id, subject_id=subject_id, seq=seq)
 
 
+def one_event(
+    tenant_id: UUID, subject_id: UUID, seq: int
+) -> tuple[Event, dict[str, Any] | None, dict[str, Any] | None] | None:
+    """One event with its entry and detail."""
+    found = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=seq).first()
+    kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=seq).first()
+    if found is None or kept is None:
+        return None
+    return found, _loaded(kept.entry), _loaded(kept.detail)
+
+
 def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list[tuple[str, str, UUID, UUID, datetime]]:
     """(subject kind, kind, subject id, event id, recorded at) of what was recorded after a moment, oldest first."""
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=after).order_by("recorded_at")[:limit]

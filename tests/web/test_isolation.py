@@ -200,7 +200,7 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "pointer",
         "run_id",
     )
-    return {name: first(name) for name in names} | {"seq": "1"}
+    return {name: first(name) for name in names} | {"seq": "1", "subject_id": first("action_id")}
 
 
 def others_of(shop: Workshop) -> UUID:
