@@ -28,6 +28,7 @@ from console.keys import ensure_keys
 
 SETTINGS = "benchmarks.bare.settings"
 TEMPLATE = "prepared"
+KEYS = "keys"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class Stand:
         """What a process needs to know to work on a database of this stand."""
         return {
             "DATABASE_URL": self.postgres.url(servers.APP, database),
+            "KEYS_DATABASE_URL": self.postgres.url(servers.APP, KEYS),
             "REDIS_URL": self.valkey.url(),
             "COUNTERFOIL_SECRETS_DIR": str(self.secrets),
             "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
@@ -173,8 +175,10 @@ def _running(made: Stand) -> Iterator[None]:
 
 def _prepare(made: Stand) -> None:
     made.postgres.make_roles()
-    made.postgres.make_database(TEMPLATE)
-    owner = made.postgres.url(servers.OWNER, TEMPLATE)
-    made.manage(TEMPLATE, "prepare_database", DATABASE_OWNER_URL=owner, DJANGO_SETTINGS_MODULE="console.settings")
+    owners = {}
+    for name, database in (("DATABASE_OWNER_URL", TEMPLATE), ("KEYS_DATABASE_OWNER_URL", KEYS)):
+        made.postgres.make_database(database)
+        owners[name] = made.postgres.url(servers.OWNER, database)
+    made.manage(TEMPLATE, "prepare_database", DJANGO_SETTINGS_MODULE="console.settings", **owners)
     with made.superuser(TEMPLATE) as connection:
         connection.execute(files("benchmarks.bare").joinpath("tables.sql").read_bytes())

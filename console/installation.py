@@ -23,6 +23,7 @@ from console.keys import ensure_keys, write_private
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "counterfoil"
+KEYS_DATABASE = "counterfoil_keys"
 LOG_BYTES = 20_000_000
 
 

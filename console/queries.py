@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from console.models import AnsweredWrite, ApiKey, Membership, Sighting, User
-from ledger.queries import record
+from ledger import keystore
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
 from ledger.rules.ids import lower_bound
@@ -66,7 +66,7 @@ def answered(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[i
 
 def answer_secret(key: str) -> bytes:
     """What seals the answer of one idempotency key: nobody makes it without the caller's key, nor without ours."""
-    return hmac.digest(record.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
+    return hmac.digest(keystore.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
 
 
 def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:

@@ -63,6 +63,13 @@ def _database(name: str) -> dict[str, Any]:
     }
 
 
+def _address(name: str) -> str:
+    """The address of a database that Django does not open itself; empty where this process has none."""
+    if os.environ.get(name):
+        _database(name)
+    return os.environ.get(name, "")
+
+
 def _broker() -> str:
     url = _text("REDIS_URL")
     if not re.match(r"^(rediss?|unix)://", url):
@@ -96,6 +103,8 @@ _local = _public.hostname in ("localhost", "127.0.0.1", "::1")
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
 COUNTERFOIL_GUARD = Path(os.environ.get("COUNTERFOIL_GUARD") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
+COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
+COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
 
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
 SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()
@@ -162,6 +171,10 @@ if _flag("COUNTERFOIL_POOL", False):
     # Celery closes Django's pool at every task boundary, so only the web process has one.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 12, "timeout": 10}
     DATABASES["default"]["CONN_MAX_AGE"] = 0
+# The wrapped keys of payloads and evidence: another database, with backups of its own (ledger/keystore.py). Processes
+# that open nothing, such as the sequencer, have no address of it.
+KEYS_DATABASE_URL = _address("KEYS_DATABASE_URL")
+KEYS_DATABASE_OWNER_URL = _address("KEYS_DATABASE_OWNER_URL")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = _broker()
 

@@ -18,13 +18,15 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from console import live_example, programs
-from console.installation import DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
+from console.installation import DATABASE, KEYS_DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
 from console.live_example import Shop
 from console.processes import Child, ProcessFailed, Supervisor, tail
 from console.servers import APP, OWNER, ServerFailed
 
 PREPARE_WITHIN_S = 300.0
 ANSWER_WITHIN_S = 60.0
+OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
+OUTSIDE = ("DATABASE_OWNER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
 
 
 @dataclass(kw_only=True)
@@ -80,6 +82,7 @@ class Startup:
         valkey.wait(broker)
         postgres.make_roles()
         postgres.make_database(DATABASE)
+        postgres.make_database(KEYS_DATABASE)
 
     def addresses(self) -> dict[str, str]:
         """What commands and processes of the product are told; addresses from outside win."""
@@ -88,6 +91,8 @@ class Startup:
             own = {
                 "DATABASE_URL": self.servers.postgres.url(APP, DATABASE),
                 "DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, DATABASE),
+                "KEYS_DATABASE_URL": self.servers.postgres.url(APP, KEYS_DATABASE),
+                "KEYS_DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, KEYS_DATABASE),
                 "REDIS_URL": self.servers.valkey.url(),
             }
         told = {
@@ -97,15 +102,15 @@ class Startup:
         return own | {name: os.environ[name] for name in self.elsewhere()} | told
 
     def elsewhere(self) -> list[str]:
-        """The addresses that somebody set; an owner's address alone means nothing."""
-        owner = ["DATABASE_OWNER_URL"] if "DATABASE_URL" in self.outside else []
-        return sorted(self.outside) + owner
+        """The addresses that somebody set; an owner's address alone means nothing. Keys go where the record goes."""
+        outside = OUTSIDE if "DATABASE_URL" in self.outside else ()
+        return [*sorted(self.outside), *outside]
 
     def check_outside(self) -> None:
         """Before anything is started: do the addresses that somebody set lead anywhere?"""
         missing = [name for name in self.elsewhere() if name not in os.environ]
         if missing:
-            raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too, to the role that owns the tables.")
+            raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too; see docs/deploy.md.")
         for name in self.elsewhere():
             if name == "REDIS_URL":
                 _check_broker(os.environ[name])
@@ -115,7 +120,7 @@ class Startup:
     # The product
 
     def prepare(self) -> None:
-        owner = self.product_environment() | {"DATABASE_OWNER_URL": self.environment["DATABASE_OWNER_URL"]}
+        owner = self.product_environment() | {name: self.environment[name] for name in OWNERS}
         prepare = programs.command("prepare_database", environment=owner, log=self.installation.log)
         self.supervisor.finish(prepare, within_s=PREPARE_WITHIN_S)
         self.supervisor.go_on()
@@ -167,8 +172,8 @@ class Startup:
 
     def product_environment(self) -> dict[str, str]:
         """Never the owner's address: nothing that runs all day may change a table."""
-        inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
-        told = {name: value for name, value in self.environment.items() if name != "DATABASE_OWNER_URL"}
+        inherited = {name: value for name, value in os.environ.items() if name not in OWNERS}
+        told = {name: value for name, value in self.environment.items() if name not in OWNERS}
         return inherited | told | {"PYTHONUNBUFFERED": "1"}
 
     def start_web(self) -> None:

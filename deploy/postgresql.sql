@@ -1,4 +1,4 @@
--- Roles and database for Counterfoil on a PostgreSQL server (15 to 18) that you run or rent.
+-- Roles and databases for Counterfoil on a PostgreSQL server (15 to 18) that you run or rent.
 --
 --   psql "$ADMIN_URL" -v ON_ERROR_STOP=1 -v owner_password=... -v app_password=... -v sequencer_password=... \
 --        -v eraser_password=... -v auditor_password=... -f deploy/postgresql.sql
@@ -19,6 +19,7 @@
 \if :{?eraser} \else \set eraser counterfoil_eraser \endif
 \if :{?auditor} \else \set auditor counterfoil_auditor \endif
 \if :{?database} \else \set database counterfoil \endif
+\if :{?keys_database} \else \set keys_database counterfoil_keys \endif
 
 CREATE ROLE :"owner" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'owner_password';
 CREATE ROLE :"app" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'app_password';
@@ -30,4 +31,7 @@ CREATE ROLE :"auditor" LOGIN NOCREATEDB NOCREATEROLE PASSWORD :'auditor_password
 SELECT current_user AS administrator \gset
 GRANT :"owner" TO :"administrator";
 CREATE DATABASE :"database" OWNER :"owner" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C';
+-- The wrapped keys of payloads and evidence. Leave it out here when they live on a server of their own, which is better;
+-- wherever it is, keep its backups apart from those of the record and for days only (docs/deploy.md).
+CREATE DATABASE :"keys_database" OWNER :"owner" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C';
 REVOKE :"owner" FROM :"administrator";

@@ -219,12 +219,15 @@ class Evidence(models.Model):
 
 
 class SubjectKey(models.Model):
-    """The wrapped data key of one subject's evidence."""
+    """Which key the evidence of one subject is sealed with; the key itself stands in the key database."""
 
     pk = models.CompositePrimaryKey("tenant_id", "subject_id")
     tenant_id = models.UUIDField()
     subject_id = models.UUIDField()
-    wrapped = models.BinaryField()
+    key_id = models.UUIDField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "key_id"], name="key_of_one_subject")]
 
     def __str__(self) -> str:
         return str(self.subject_id)

@@ -30,6 +30,8 @@ from console import processes, programs, servers
 from console.keys import ensure_keys
 
 TEMPLATE = "counterfoil_template"
+# One for all clones of a run: what it holds belongs to whoever knows its random id.
+KEYS = "counterfoil_keys"
 
 # Servers started by this process. They serve every worker and are ended by the one that began the run.
 STARTED: list[processes.Child] = []
@@ -112,6 +114,8 @@ def environment(run: Run, database: str) -> dict[str, str]:
     return {
         "DATABASE_URL": run.postgres.url(servers.APP, database),
         "DATABASE_OWNER_URL": run.postgres.url(servers.OWNER, database),
+        "KEYS_DATABASE_URL": run.postgres.url(servers.APP, KEYS),
+        "KEYS_DATABASE_OWNER_URL": run.postgres.url(servers.OWNER, KEYS),
         "REDIS_URL": run.valkey.url(),
         "COUNTERFOIL_SECRETS_DIR": str(run.secrets),
         "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
@@ -210,6 +214,7 @@ def template(cluster: servers.Postgres, run: Run, django_db_blocker: object) -> 
     with _alone(run, "template") as first, django_db_blocker.unblock():  # type: ignore[attr-defined]
         if first:
             cluster.make_database(TEMPLATE)
+            cluster.make_database(KEYS)
             call_command("prepare_database", verbosity=0)
             connections.close_all()
     return TEMPLATE
@@ -383,9 +388,9 @@ class Stack:
         self.port = servers.free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         told = database.environment | {"REDIS_URL": broker.url(), "COUNTERFOIL_PUBLIC_URL": self.url}
-        del told["DATABASE_OWNER_URL"]
         self.environment = dict(os.environ) | told
-        self.environment.pop("DATABASE_OWNER_URL")
+        for owners in ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"):
+            self.environment.pop(owners)
         self.broker = broker
         self.children: dict[str, processes.Child] = {}
 

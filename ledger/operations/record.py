@@ -17,6 +17,7 @@ from threading import local
 from typing import Any
 from uuid import UUID, uuid4
 
+from ledger import keystore
 from ledger.models import (
     Evidence,
     Idempotency,
@@ -261,13 +262,11 @@ def _appending(count: int) -> bytes:
 
 def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes, list[SubjectKey]]:
     """The key of a subject's evidence, and the row to write where it is a fresh one."""
-    place = f"{tenant_id}/{subject_id}"
-    wrapped = None if is_new else queries.wrapped_key(tenant_id, subject_id)
-    if wrapped is not None:
-        return sealing.open_sealed(queries.key_encryption_key(), wrapped, place), []
-    key = secrets.token_bytes(32)
-    wrapped = sealing.seal(queries.key_encryption_key(), secrets.token_bytes(sealing.NONCE_BYTES), key, place)
-    return key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, wrapped=wrapped)]
+    key_id = None if is_new else queries.key_id(tenant_id, subject_id)
+    if key_id is not None:
+        return queries.data_key(key_id), []
+    fresh = keystore.take()
+    return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 
 
 def set_idempotency(*, tenant_id: UUID, action_id: UUID, status: str, at: datetime) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.conf import settings
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 
+from ledger import keystore
 from ledger.models import (
     Action,
     ContractVersion,
@@ -409,15 +408,19 @@ def _loaded(data: Any) -> dict[str, Any] | None:
     return orjson.loads(bytes(data)) if data is not None else None
 
 
-def wrapped_key(tenant_id: UUID, subject_id: UUID) -> bytes | None:
-    kept = first(SubjectKey, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
-    return bytes(kept.wrapped) if kept else None
+def key_id(tenant_id: UUID, subject_id: UUID) -> UUID | None:
+    """The id of the key that a subject's evidence is sealed with, if it has one."""
+    kept = ask("SELECT key_id FROM ledger_subjectkey WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+    found: UUID | None = kept[0][0] if kept else None
+    return found
 
 
-@lru_cache(maxsize=1)
-def key_encryption_key() -> bytes:
-    """The key that wraps the subjects' keys: a file outside the database."""
-    return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "kek").read_text().strip())
+def data_key(key_id: UUID | None) -> bytes:
+    """The key itself; `CannotOpen` when it was destroyed."""
+    key = keystore.read([key_id]).get(key_id) if key_id is not None else None
+    if key is None:
+        raise sealing.CannotOpen
+    return key
 
 
 def evidence(tenant_id: UUID, pointer: UUID) -> Evidence | None:
@@ -432,28 +435,22 @@ def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
 
 def opened(tenant_id: UUID, pointer: UUID) -> bytes | None:
     """The bytes behind an evidence pointer; `CannotOpen` when its key is gone."""
-    row = evidence(tenant_id, pointer)
-    if row is None:
-        return None
-    wrapped = wrapped_key(tenant_id, row.subject_id)
-    if wrapped is None:
-        raise sealing.CannotOpen
-    key = sealing.open_sealed(key_encryption_key(), wrapped, f"{tenant_id}/{row.subject_id}")
-    return sealing.open_sealed(key, bytes(row.sealed), f"{tenant_id}/{row.subject_id}/{pointer}")
+    return opened_all(tenant_id, [pointer]).get(pointer)
 
 
 def opened_all(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     """What is behind these evidence pointers; `CannotOpen` when a key is gone."""
     rows = ask(
-        "SELECT e.id, e.subject_id, e.sealed, k.wrapped FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
+        "SELECT e.id, e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
         " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = ANY($2)",
         *(tenant_id, pointers),
     )
+    keys = keystore.read(key for _, _, _, key in rows if key is not None)
     opened: dict[UUID, bytes] = {}
-    for pointer, subject_id, sealed, wrapped in rows:
-        place = f"{tenant_id}/{subject_id}"
-        key = sealing.open_sealed(key_encryption_key(), bytes(wrapped or b""), place)
-        opened[pointer] = sealing.open_sealed(key, bytes(sealed), f"{place}/{pointer}")
+    for pointer, subject_id, sealed, key in rows:
+        if key not in keys:
+            raise sealing.CannotOpen
+        opened[pointer] = sealing.open_sealed(keys[key], bytes(sealed), f"{tenant_id}/{subject_id}/{pointer}")
     return opened
 
 
@@ -679,7 +676,8 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
     """Evidence by pointer, opened where it can be; keep the list short, for it is all in memory."""
     rows = list(Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers))
     kept = SubjectKey.objects.filter(tenant_id=tenant_id, subject_id__in={row.subject_id for row in rows})
-    keys = {row.subject_id: bytes(row.wrapped) for row in kept}
+    named = {row.subject_id: row.key_id for row in kept}
+    keys = keystore.read(named.values())
     return {
         str(row.id): StoredEvidence(
             columns={
@@ -689,17 +687,15 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
                 "commitment": row.commitment,
             },
             salt=bytes(row.salt),
-            data=_opened(row, keys.get(row.subject_id)),
+            data=_opened(row, keys.get(named.get(row.subject_id, row.id))),
         )
         for row in rows
     }
 
 
-def _opened(row: Evidence, wrapped: bytes | None) -> bytes | None:
-    place = f"{row.tenant_id}/{row.subject_id}"
+def _opened(row: Evidence, key: bytes | None) -> bytes | None:
     try:
-        key = sealing.open_sealed(key_encryption_key(), wrapped or b"", place)
-        return sealing.open_sealed(key, bytes(row.sealed), f"{place}/{row.id}")
+        return sealing.open_sealed(key or b"", bytes(row.sealed), f"{row.tenant_id}/{row.subject_id}/{row.id}")
     except sealing.CannotOpen:
         return None
 

@@ -13,7 +13,7 @@ import pytest
 from console.installation import ROOT
 from console.servers import SUPERUSER, ensure_role, postgres_url
 
-ADMIN, OWNER, APP, DATABASE = "managed_admin", "managed_owner", "managed_app", "managed"
+ADMIN, OWNER, APP, DATABASE, KEYS = "managed_admin", "managed_owner", "managed_app", "managed", "managed_keys"
 OTHERS = {role: f"managed_{role}" for role in ("sequencer", "eraser", "auditor")}
 WORD = "not-a-real-password"
 
@@ -27,7 +27,8 @@ def managed(cluster) -> Iterator[dict[str, str]]:
             role: postgres_url(role=role, password=WORD, port=cluster.port, database=database)
             for role, database in ((ADMIN, "postgres"), (OWNER, DATABASE), (APP, DATABASE))
         }
-        connection.execute("DROP DATABASE IF EXISTS managed WITH (FORCE)")
+        for database in (DATABASE, KEYS):
+            connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
         for role in (OWNER, APP, *OTHERS.values(), ADMIN):
             connection.execute(f"DROP OWNED BY {role}") if _known(connection, role) else None
             connection.execute(f"DROP ROLE IF EXISTS {role}")
@@ -39,7 +40,7 @@ def _known(connection: psycopg.Connection, role: str) -> bool:
 
 def _psql(cluster, url: str) -> subprocess.CompletedProcess[str]:
     roles = {"owner": OWNER, "app": APP} | OTHERS
-    values = roles | {"database": DATABASE} | {f"{role}_password": WORD for role in roles}
+    values = roles | {"database": DATABASE, "keys_database": KEYS} | {f"{role}_password": WORD for role in roles}
     options = [part for name, value in values.items() for part in ("-v", f"{name}={value}")]
     psql = cluster.programs.postgres.with_name("psql")
     file = ROOT / "deploy" / "postgresql.sql"
@@ -50,7 +51,8 @@ def _psql(cluster, url: str) -> subprocess.CompletedProcess[str]:
 
 def _prepare(run, managed: dict[str, str], **extra: str) -> subprocess.CompletedProcess[str]:
     told = {"DATABASE_URL": managed[APP], "DATABASE_OWNER_URL": managed[OWNER]}
-    told |= {"COUNTERFOIL_SEQUENCER_ROLE": OTHERS["sequencer"]} | extra
+    told |= {f"KEYS_{name}": f"{url}_keys" for name, url in told.items()}
+    told |= {f"COUNTERFOIL_{role.upper()}_ROLE": name for role, name in OTHERS.items()} | extra
     return subprocess.run(
         [sys.executable, "manage.py", "prepare_database"],
         cwd=ROOT,

@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ledger import keystore
 from ledger.models import SubjectKey
 from ledger.operations import book
 from ledger.operations import record as operations
@@ -46,7 +47,7 @@ def test_nothing_is_stored_in_clear(inside):
         for table in ("ledger_evidence", "ledger_subjectkey"):
             cursor.execute(f"SELECT t::text FROM {table} t")
             stored = " ".join(text for (text,) in cursor.fetchall())
-            for secret in (b"alice", b"amount", PAYLOAD, queries.key_encryption_key()):
+            for secret in (b"alice", b"amount", PAYLOAD, keystore.key_encryption_key()):
                 assert secret.hex() not in stored
                 assert secret.decode("latin-1") not in stored
     assert PAYLOAD not in bytes(queries.evidence(inside, sealed.pointer).sealed)
@@ -73,8 +74,9 @@ def test_one_subject_has_one_key_and_each_its_own(inside):
     subjects = uuid4(), uuid4()
     for subject in (*subjects, *subjects):
         seal(inside, subject)
-    one, other = (queries.wrapped_key(inside, subject) for subject in subjects)
+    one, other = (queries.key_id(inside, subject) for subject in subjects)
     assert one != other
+    assert queries.data_key(one) != queries.data_key(other)
     assert SubjectKey.objects.count() == 2
 
 
@@ -118,7 +120,8 @@ def test_a_pointer_to_nothing_opens_nothing(inside):
 
 def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
     sealed = seal(inside, uuid4())
-    monkeypatch.setattr(queries, "key_encryption_key", lambda: bytes(32))
+    keystore.forget()
+    monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
     with pytest.raises(sealing.CannotOpen):
         queries.opened(inside, sealed.pointer)
 

@@ -443,7 +443,7 @@ def test_evidence_that_was_taken_away_is_named(vandal, action):
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE ledger_subjectkey SET wrapped = '\\x00'", "DELETE FROM ledger_subjectkey"]
+    "statement", ["UPDATE ledger_subjectkey SET key_id = gen_random_uuid()", "DELETE FROM ledger_subjectkey"]
 )
 def test_evidence_whose_key_is_gone_is_named(vandal, action, statement):
     vandal.run(statement)

@@ -32,6 +32,7 @@ class Up:
 
     def environment(self, **extra: str) -> dict[str, str]:
         ours = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+        ours += ("KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -133,7 +134,9 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert not [line for line in lines if any(word in line for word in words)]
     closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
     assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
-    assert not [name for name in ("web", "worker", "beat") if "DATABASE_OWNER_URL" in up.children()[name].environ()]
+    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat")}
+    owners = {"DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"}
+    assert not [name for name, environment in told.items() if owners & environment.keys()]
 
 
 def test_a_busy_port_is_one_sentence(up, broker):
@@ -153,7 +156,8 @@ def test_a_busy_port_is_one_sentence(up, broker):
     ],
 )
 def test_a_broken_address_is_one_sentence(up, name, value, says):
-    owner = {"DATABASE_OWNER_URL": value} if name == "DATABASE_URL" else {}
+    beside = ("DATABASE_OWNER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
+    owner = dict.fromkeys(beside, value) if name == "DATABASE_URL" else {}
     code, sentence = up.refused("--port", str(up.port), **{name: value}, **owner)
     assert (code, sentence.count("\n")) == (2, 1), sentence
     assert says in sentence

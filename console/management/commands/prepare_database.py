@@ -15,13 +15,14 @@ from django.db import connections, transaction
 from django.db.utils import OperationalError
 from psycopg import sql
 
+from console import key_database
 from console.rights import APP_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
 
 PARTITIONS_AHEAD_MONTHS = 3
 
 
 class Command(BaseCommand):
-    help = "Migrate as DATABASE_OWNER_URL, then give each role exactly its rights."
+    help = "Migrate as DATABASE_OWNER_URL, make the key database ready, and give each role exactly its rights."
     requires_system_checks = ()
 
     def handle(self, *args: Any, verbosity: int = 1, **options: Any) -> None:
@@ -34,6 +35,7 @@ class Command(BaseCommand):
                 check_role(each)
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
+        key_database.prepare()
         call_command("migrate", database="owner", interactive=False, verbosity=max(verbosity - 1, 0))
         with transaction.atomic(using="owner"):
             ensure_partitions()
