@@ -8,6 +8,11 @@ from console.installation import fill_environment
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["witness"]:
+        # Somebody else's process, on a machine that has neither our settings nor our database.
+        from console.witness.start import main as witness
+
+        raise SystemExit(witness(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     fill_environment(sys.argv[1:])
     from django.core.management import execute_from_command_line

@@ -41,6 +41,7 @@ CHANCE = ("uuid4", "uuid1", "uuid.uuid7", "os.urandom", "token_bytes", "token_he
 EDGES = ("console/views/", "console/api/", "/management/commands/", "/tasks.py", "/tasks/")
 MORE_EDGES = {
     "console/http.py": "the edge of every page: reads the clock once per request",
+    "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
 }
 BANNED_NAMES = {

@@ -161,7 +161,7 @@ def read_vkey(text: str) -> Verifier:
     material = _decoded(found[3]) if found else None
     if found is None or material is None or len(material) != 33 or material[0] not in (ED25519, COSIGNATURE):
         raise BadVerifierKey
-    if not _is_name(found[1]) or _CONTROL.search(text):
+    if not is_name(found[1]) or _CONTROL.search(text):
         raise BadVerifierKey
     by = _verifier(found[1], material[0], material[1:])
     if by.key_id.hex() != found[2]:
@@ -177,14 +177,15 @@ def cosigned_message(text: str, seconds: int) -> bytes:
 def _signature(line: str) -> Signature:
     name, separator, blob = line.removeprefix(_DASH).partition(" ")
     content = _decoded(blob)
-    if not line.startswith(_DASH) or not separator or not _is_name(name):
+    if not line.startswith(_DASH) or not separator or not is_name(name):
         raise BadNote
     if content is None or len(content) <= _ID_BYTES:
         raise BadNote
     return Signature(name, content[:_ID_BYTES], content[_ID_BYTES:])
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether this can be the name of a key."""
     return name != "" and "+" not in name and not any(letter.isspace() for letter in name)
 
 
@@ -198,7 +199,7 @@ def _decoded(text: str) -> bytes | None:
 
 
 def _verifier(name: str, kind: int, public_key: bytes) -> Verifier:
-    if not _is_name(name) or kind not in (ED25519, COSIGNATURE):
+    if not is_name(name) or kind not in (ED25519, COSIGNATURE):
         raise ValueError("not the name or the type of a key")
     digest = hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public_key).digest()
     return Verifier(name, digest[:_ID_BYTES], kind, public_key)

@@ -90,6 +90,13 @@ def test_a_flipped_bit_anywhere_in_the_example_is_refused(place):
             verified(notes.parse(bytes(damaged)), [read_vkey(EXAMPLE_KEY)])
 
 
+def test_the_key_of_a_public_witness_is_read():
+    """L4: a verifier key of type 0x04 that others published, with the key id that they computed."""
+    published = "remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2"
+    assert read_vkey(published)[:3] == ("remora.n621.de", bytes.fromhex("da77ade7"), COSIGNATURE)
+    assert write_vkey(read_vkey(published)) == published
+
+
 def test_a_text_may_have_empty_lines():
     """L4: the last empty line is the one that counts."""
     note = notes.parse(POEM.encode())

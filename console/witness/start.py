@@ -1,0 +1,99 @@
+"""`manage.py witness`: a witness of logs, as a process that needs nothing of the console.
+
+It is meant for a machine of somebody else: compliance, a subsidiary, the auditor. It reads no setting of the
+console, opens no database but its own file, and never calls anybody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from console.witness.memory import Forgetful, opened
+from console.witness.server import Server, Witness
+from ledger.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
+
+PORT = 8470
+
+
+class Logs:
+    """The logs that a file lists, one verifier key a line; read again on SIGHUP, and kept when it is wrong then."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.keys = listed(file)
+
+    def __call__(self) -> Sequence[Verifier]:
+        return self.keys
+
+    def again(self) -> None:
+        try:
+            self.keys = listed(self.file)
+        except Forgetful as wrong:
+            sys.stderr.write(f"witness: {wrong} The list of before stays in force.\n")
+
+
+def listed(file: Path) -> tuple[Verifier, ...]:
+    """The keys in a file of logs."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Forgetful(f"{file} cannot be read: {problem}.") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        try:
+            key = read_vkey(text)
+        except BadVerifierKey:
+            raise Forgetful(f"{file}, line {number}: this is not the verifier key of a log.") from None
+        if key.kind != ED25519:
+            raise Forgetful(f"{file}, line {number}: this is the key of a witness, not of a log.")
+        found.append(key)
+    return tuple(found)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The whole process: until SIGTERM or SIGINT, with 0; 2 and one sentence when it cannot start."""
+    asked = _arguments().parse_args(argv)
+    try:
+        if asked.name is not None and not is_name(asked.name):
+            raise Forgetful(f"{asked.name!r} cannot be the name of a witness: no spaces and no plus.")
+        memory, key = opened(asked.folder, asked.name)
+        public = vkey(memory.name, key.public_key(), COSIGNATURE)
+        if asked.vkey or asked.heads:
+            sys.stdout.write(f"{public}\n" if asked.vkey else b"\n".join(memory.notes()).decode())
+            return 0
+        if asked.logs is None:
+            raise Forgetful("Which logs? --logs FILE, with one verifier key a line.")
+        logs = Logs(asked.logs)
+        server = Server(asked.host, asked.port, Witness(name=memory.name, key=key, memory=memory, logs=logs))
+    except (Forgetful, OSError, sqlite3.Error) as refused:
+        sys.stderr.write(f"witness: {refused}\n")
+        return 2
+    signal.signal(signal.SIGHUP, lambda *_: logs.again())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    sys.stdout.write(f"{public}\nlistening on {server.server_name}:{server.server_port}, {len(logs.keys)} log keys\n")
+    sys.stdout.flush()
+    with server:
+        server.serve_forever(poll_interval=0.2)
+    return 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="manage.py witness", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where it keeps its key and its heads")
+    parser.add_argument("--name", help="its name, an address without https:// (needed once)")
+    parser.add_argument("--logs", type=Path, help="the logs it watches: a file with one verifier key a line")
+    parser.add_argument("--host", default="127.0.0.1", help="where it listens (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, help=f"and on which port ({PORT}; 0 for any)")
+    parser.add_argument("--heads", action="store_true", help="only print the signed heads that it remembers")
+    parser.add_argument("--vkey", action="store_true", help="only print its verifier key")
+    return parser
