@@ -4,7 +4,7 @@ What every call of an agent does speaks to the server through here instead of th
 connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are
 written out, and values are bound by the server, never put into the text.
 
-    call     one of the record's functions, bytes for bytes
+    call     one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
     ask      any statement, with Python's types
     select   rows of one table as the ORM would give them, and `first` the first of them
     insert   new rows of any tables, in one statement
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import orjson
 import psycopg
@@ -27,8 +28,12 @@ from psycopg.types.json import Jsonb
 
 M = TypeVar("M", bound=models.Model)
 
-_BEGIN = "BEGIN; SELECT set_config('app.tenant', '{}', true)"
+# A statement, its values and their forms.
+_Asked = tuple[bytes, list[bytes | None], list[int]]
+
 _TEXT, _BINARY = 0, 1
+# The names of what the server has planned for a connection; None where it is not known who answers behind it.
+_plans: WeakKeyDictionary[Any, dict[bytes, bytes] | None] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -41,26 +46,32 @@ def tenancy(tenant_id: UUID) -> Iterator[None]:
     outer = _current() if connection.in_atomic_block else None
     with transaction.atomic():
         if outer is None:
-            _begin(tenant_id)
+            with _begun(tenant_id):
+                yield
         else:
             _set(str(tenant_id))
-        yield
-        if outer is not None:
+            yield
             _set(outer)
 
 
-def call(statement: bytes, *values: bytes | str | None) -> list[tuple[bytes | None, ...]]:
+def call(statement: bytes, *values: bytes | str | None, prepared: bool = False) -> list[tuple[bytes | None, ...]]:
     """The rows of one statement in the server's binary form; `$1` and so on are its values, bytes or text.
 
-    Errors are those of any other query.
+    `prepared` is for statements that come again and again: the server plans them once per connection. Errors are those
+    of any other query.
     """
     server = _server()
-    if server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block:
-        _checked(server, server.exec_(b"BEGIN"))
     sent = [value.encode() if isinstance(value, str) else value for value in values]
     forms = [_TEXT if isinstance(value, str) else _BINARY for value in values]
-    answer = _checked(server, server.exec_params(statement, sent, None, forms, _BINARY))
-    return [tuple(answer.get_value(row, each) for each in range(answer.nfields)) for row in range(answer.ntuples)]
+    asked = (statement, sent, forms)
+    name = _plan(server, statement) if prepared else b""
+    if server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block:
+        answer = _beginning(server, name, asked)
+    elif name:
+        answer = _checked(server, server.exec_prepared(name, sent, forms, _BINARY))
+    else:
+        answer = _checked(server, server.exec_params(statement, sent, None, forms, _BINARY))
+    return _rows(answer)
 
 
 def ask(statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
@@ -133,16 +144,92 @@ def _fields(model: type[models.Model]) -> list[tuple[str, bool]]:
     return [(field.attname, isinstance(field, models.JSONField)) for field in kept]
 
 
-def _begin(tenant_id: UUID) -> None:
-    # The transaction and its tenant in one message instead of two. An id is nothing but hex digits and dashes.
-    server = _server()
-    _checked(server, server.exec_(_BEGIN.format(tenant_id).encode()))
+@contextmanager
+def _begun(tenant_id: UUID) -> Iterator[None]:
+    """Begin with the first statement, whoever sends it, and say COMMIT in one word.
+
+    `call` sends both in one message (`_beginning`). Everything else that speaks through psycopg asks it to start the
+    transaction, and that is done here, with the tenant in it.
+    """
+    raw = _raw()
+    server = raw.pgconn
+    begin = (b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
+
+    def start() -> Iterator[None]:
+        if server.transaction_status == TransactionStatus.IDLE:
+            _checked(server, server.exec_(b"; ".join(begin)))
+        yield from ()
+
+    raw.counterfoil_begin, raw._start_query = begin, start
+    try:
+        yield
+        if server.transaction_status == TransactionStatus.INTRANS and not connection.needs_rollback:
+            _checked(server, server.exec_(b"COMMIT"))
+    finally:
+        del raw.counterfoil_begin, raw._start_query
+
+
+def _beginning(server: Any, name: bytes, asked: _Asked) -> Any:
+    """The answer to a transaction's first statement, sent together with what begins it."""
+    statement, values, forms = asked
+    before = getattr(_raw(), "counterfoil_begin", (b"BEGIN",))
+    with connection.wrap_database_errors:
+        server.enter_pipeline_mode()
+        for each in before:
+            server.send_query_params(each, None)
+        if name:
+            server.send_query_prepared(name, values, forms, _BINARY)
+        else:
+            server.send_query_params(statement, values, None, forms, _BINARY)
+        server.pipeline_sync()
+        answers = _answers(server)
+    return [_checked(server, answer) for answer in answers][len(before)]
+
+
+def _answers(server: Any) -> list[Any]:
+    """What the server said to a pipeline, up to its end."""
+    answers: list[Any] = []
+    while (answer := server.get_result()) is None or answer.status != ExecStatus.PIPELINE_SYNC:
+        if answer is not None:
+            answers.append(answer)
+        elif server.status != ConnStatus.OK:
+            raise psycopg.OperationalError(server.get_error_message())
+    server.exit_pipeline_mode()
+    return answers
+
+
+def _plan(server: Any, statement: bytes) -> bytes:
+    """The name under which the server keeps a statement's plan, or nothing where it cannot.
+
+    A pooler hands each transaction to any of its servers. Behind one, the server that answers is not the one that
+    the connection was made to, and the plans that it keeps are not ours.
+    """
+    raw = _raw()
+    if raw not in _plans:
+        process = _checked(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
+        _plans[raw] = {} if process == b"%d" % server.backend_pid else None
+    names = _plans[raw]
+    if names is None:
+        return b""
+    if statement not in names:
+        name = b"counterfoil_%d" % len(names)
+        _checked(server, server.prepare(name, statement))
+        names[statement] = name
+    return names[statement]
+
+
+def _rows(answer: Any) -> list[tuple[bytes | None, ...]]:
+    return [tuple(answer.get_value(row, each) for each in range(answer.nfields)) for row in range(answer.ntuples)]
+
+
+def _raw() -> Any:
+    connection.ensure_connection()
+    assert connection.connection is not None
+    return connection.connection
 
 
 def _server() -> Any:
-    connection.ensure_connection()
-    assert connection.connection is not None
-    return connection.connection.pgconn
+    return _raw().pgconn
 
 
 def _checked(server: Any, answer: Any) -> Any:

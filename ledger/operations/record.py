@@ -35,6 +35,8 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, call, insert
 
 _last = local()
+# Of so many events in one message the server keeps the plan.
+_PLANNED = 8
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
 
 
@@ -133,7 +135,8 @@ def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> H
 
 def write(*drafts: Draft) -> None:
     """Write events in one message, in this order: one that came before its predecessor would continue nothing."""
-    call(_appending(len(drafts)), *(value for each in drafts for value in each.values))
+    values = (value for each in drafts for value in each.values)
+    call(_appending(len(drafts)), *values, prepared=len(drafts) <= _PLANNED)
 
 
 def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Draft:

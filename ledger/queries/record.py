@@ -39,7 +39,7 @@ from ledger.tenancy import ask, call, first, select
 
 def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
     """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`."""
-    rows = call(b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)", subject_id.bytes, kind)
+    rows = call(b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)", subject_id.bytes, kind, prepared=True)
     if not rows:
         return None
     state, seq, head, entry = rows[0]

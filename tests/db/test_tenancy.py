@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
+from ledger import tenancy as edge
 from ledger.models import Action, ContractVersion, Freeze
 from ledger.tenancy import apart, ask, call, first, insert, select, tenancy
 from tests.builders import AT, propose
@@ -147,3 +149,107 @@ def test_a_row_of_another_tenant_is_neither_seen_nor_written(tenant: UUID, other
         assert ask("SELECT count(*) FROM ledger_freeze WHERE value = $1", "theirs") == [(0,)]
         with pytest.raises(DatabaseError), apart():
             insert(a_freeze(other_tenant, "forged"))
+
+
+def test_whoever_speaks_first_speaks_inside_the_tenant(committed_db):
+    def by_call() -> str:
+        return (current() or b"").decode()
+
+    def by_asking() -> str:
+        return str(ask("SELECT current_setting('app.tenant', true)")[0][0])
+
+    def by_the_orm() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('app.tenant', true)")
+            return str(cursor.fetchone()[0])
+
+    def by_copying() -> str:
+        with (
+            connection.cursor() as cursor,
+            cursor.copy("COPY (SELECT current_setting('app.tenant')) TO STDOUT") as copy,
+        ):
+            return b"".join(copy).decode().strip()
+
+    for first_word in (by_call, by_asking, by_the_orm, by_copying):
+        with tenancy(UUID(int=7)):
+            assert first_word() == str(UUID(int=7)), first_word.__name__
+    # What is said outside any tenancy, on the same connection, knows none.
+    with transaction.atomic():
+        assert current() in (None, b"")
+
+
+def test_a_transaction_in_which_nothing_was_said_sends_nothing(committed_db):
+    before = call(b"SELECT pg_current_xact_id()::text")
+    with tenancy(UUID(int=7)):
+        pass
+    assert int(call(b"SELECT pg_current_xact_id()::text")[0][0] or b"") == int(before[0][0] or b"") + 1
+
+
+def hook_and_fail(ran: list[bytes | None]) -> None:
+    transaction.on_commit(lambda: ran.append(b"never"))
+    change_and_fail()
+
+
+def test_hooks_of_the_commit_run_after_it_and_never_without_it(committed_db):
+    ran: list[bytes | None] = []
+    with tenancy(UUID(int=7)):
+        call(CHANGE)
+        transaction.on_commit(lambda: ran.append(call(b"SHOW application_name")[0][0]))
+        assert ran == []
+    assert ran == [b"changed"]
+    with pytest.raises(ZeroDivisionError), tenancy(UUID(int=7)):
+        hook_and_fail(ran)
+    with tenancy(UUID(int=7)):
+        call(b"SELECT set_config('application_name', 'counterfoil', false)")
+        transaction.set_rollback(True)
+    assert ran == [b"changed"]
+    assert call(b"SHOW application_name") == [(b"changed",)]
+    connection.close()
+
+
+def test_a_refused_first_statement_leaves_the_connection_usable(committed_db):
+    for prepared in (False, True):
+        with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
+            call(b"SELECT 1 / (ascii($1) - 48)", "0", prepared=prepared)
+        assert call(b"SELECT $1::text", "fine", prepared=prepared) == [(b"fine",)]
+
+
+def test_a_commit_that_the_server_refuses_is_an_error(committed_db, superuser_connection):
+    superuser_connection.execute("CREATE TABLE pair (one integer UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    superuser_connection.execute("GRANT SELECT, INSERT ON pair TO counterfoil_app")
+    with pytest.raises(IntegrityError), tenancy(UUID(int=7)):
+        call(b"INSERT INTO pair VALUES (1), (1)")
+    assert call(b"SELECT count(*)::text FROM pair") == [(b"0",)]
+
+
+def plans() -> list[str]:
+    return [name for (name,) in ask("SELECT name FROM pg_prepared_statements ORDER BY name")]
+
+
+def test_a_prepared_call_is_planned_once_per_connection(committed_db):
+    connection.close()
+    for word in ("one", "two"):
+        assert call(b"SELECT $1::text", word, prepared=True) == [(word.encode(),)]
+    assert plans() == ["counterfoil_0"]
+    connection.close()
+    assert call(b"SELECT $1::text", "three", prepared=True) == [(b"three",)]
+    assert plans() == ["counterfoil_0"]
+
+
+def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch: pytest.MonkeyPatch):
+    """A pooler says another number than the server behind it."""
+    connection.close()
+    connection.ensure_connection()
+
+    class Pooled:
+        def __init__(self, server: Any) -> None:
+            self.server = server
+
+        def __getattr__(self, name: str) -> Any:
+            return 1 if name == "backend_pid" else getattr(self.server, name)
+
+    monkeypatch.setattr(edge, "_server", lambda: Pooled(connection.connection.pgconn))
+    with tenancy(UUID(int=7)):
+        assert call(b"SELECT $1::text", "one", prepared=True) == [(b"one",)]
+    assert plans() == []
+    connection.close()
