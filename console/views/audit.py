@@ -38,7 +38,7 @@ PAGES = {
     "incident": "incident",
     "batch": "batch",
     "evidence": "evidence",
-    "narrative": "narrative",
+    "narrative": "action-narrative",
 }
 
 
