@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from console import servers
-from console.keys import ensure_keys, write_private
+from console.keys import ensure_keys, ensure_log_key, write_private
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "counterfoil"
@@ -59,6 +59,7 @@ class Installation:
             if file.stat().st_size > LOG_BYTES:
                 file.replace(file.with_suffix(".log.1"))
         ensure_keys(self.secrets)
+        ensure_log_key(self.secrets)
 
     def sign_in_file(self, tenant: str) -> Path:
         return self.secrets / f"sign-in-{tenant}.json"
@@ -133,6 +134,8 @@ def fill_environment(arguments: list[str]) -> None:
     elif "DATABASE_URL" not in os.environ and installation.environment_file.exists():
         for name, value in json.loads(installation.environment_file.read_text()).items():
             os.environ.setdefault(name, value)
+        if arguments[:1] == ["sequencer"]:
+            os.environ["DATABASE_URL"] = os.environ["DATABASE_SEQUENCER_URL"]
 
 
 def keep_environment(installation: Installation, environment: Mapping[str, str]) -> None:

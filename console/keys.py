@@ -9,7 +9,9 @@ database is not enough to mint a grant, open a payload or forge a session.
     kek             32 bytes    wraps the keys of payloads and evidence, hex
     systems/        folder      one JSON file of verifier credentials per target system
 
-`python -m console.keys FOLDER` makes those that are missing.
+    log_key.pem     Ed25519     signs the checkpoints of the log; the sequencer's alone, so it is made only when asked
+
+`python -m console.keys FOLDER` makes those that are missing, and `--log` the key of the log.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ KEY_FILES: dict[str, Callable[[], str]] = {
 }
 
 
+LOG_KEY = "log_key.pem"
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a file that nobody else may read, whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -61,11 +66,19 @@ def ensure_keys(folder: Path) -> None:
             write_private(folder / name, make())
 
 
+def ensure_log_key(folder: Path) -> None:
+    """Make the key of the log, on the machine of the sequencer; one that exists is never touched."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (folder / LOG_KEY).exists():
+        write_private(folder / LOG_KEY, _signing_key())
+
+
 def missing_keys(folder: Path) -> list[str]:
     return [name for name in KEY_FILES if not (folder / name).is_file()]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m console.keys FOLDER")
-    ensure_keys(Path(sys.argv[1]))
+    words = [word for word in sys.argv[1:] if word != "--log"]
+    if len(words) != 1:
+        sys.exit("usage: python -m console.keys [--log] FOLDER")
+    (ensure_log_key if "--log" in sys.argv else ensure_keys)(Path(words[0]))

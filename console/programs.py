@@ -33,6 +33,11 @@ def beat(*, environment: Mapping[str, str], log: Path) -> Program:
     return _module("beat", words, environment=environment, log=log, grace_s=5)
 
 
+def sequencer(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Gives events their places in the log; told the address of its own role, it knows no other."""
+    return command("sequencer", environment=environment, log=log)
+
+
 def command(*words: str, environment: Mapping[str, str], log: Path) -> Program:
     """A `manage.py` command."""
     argv = [sys.executable, str(ROOT / "manage.py"), *words]

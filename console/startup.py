@@ -21,12 +21,14 @@ from console import live_example, programs
 from console.installation import DATABASE, KEYS_DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
 from console.live_example import Shop
 from console.processes import Child, ProcessFailed, Supervisor, tail
-from console.servers import APP, OWNER, ServerFailed
+from console.servers import APP, OWNER, SEQUENCER, ServerFailed
 
 PREPARE_WITHIN_S = 300.0
+OTHER_ROLES = frozenset({"DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL", "DATABASE_SEQUENCER_URL"})
+"""Addresses that only one process each is told, as its own."""
 ANSWER_WITHIN_S = 60.0
 OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
-OUTSIDE = ("DATABASE_OWNER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
+OUTSIDE = ("DATABASE_OWNER_URL", "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
 
 
 @dataclass(kw_only=True)
@@ -93,6 +95,7 @@ class Startup:
                 "DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, DATABASE),
                 "KEYS_DATABASE_URL": self.servers.postgres.url(APP, KEYS_DATABASE),
                 "KEYS_DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, KEYS_DATABASE),
+                "DATABASE_SEQUENCER_URL": self.servers.postgres.url(SEQUENCER, DATABASE),
                 "REDIS_URL": self.servers.valkey.url(),
             }
         told = {
@@ -171,10 +174,9 @@ class Startup:
         return {"people": [], "keys": {}}
 
     def product_environment(self) -> dict[str, str]:
-        """Never the owner's address: nothing that runs all day may change a table."""
-        inherited = {name: value for name, value in os.environ.items() if name not in OWNERS}
-        told = {name: value for name, value in self.environment.items() if name not in OWNERS}
-        return inherited | told | {"PYTHONUNBUFFERED": "1"}
+        """Never the address of another role: nothing that runs all day may change a table, or seal the log."""
+        known = dict(os.environ) | self.environment | {"PYTHONUNBUFFERED": "1"}
+        return {name: value for name, value in known.items() if name not in OTHER_ROLES}
 
     def start_web(self) -> None:
         environment, log = self.product_environment(), self.installation.log
@@ -197,6 +199,8 @@ class Startup:
 
     def start_product(self) -> None:
         environment, log = self.product_environment(), self.installation.log
+        sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"]}
+        self.supervisor.start(programs.sequencer(environment=sealing, log=log))
         self.supervisor.start(programs.worker(environment=environment, log=log))
         self.supervisor.start(programs.beat(environment=environment, log=log))
 

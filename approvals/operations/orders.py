@@ -20,7 +20,7 @@ from approvals.operations.votes import request_again
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import log, record
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
@@ -87,9 +87,7 @@ def _orders(tenant_id: UUID, actions: list[Any], unverifiable: Collection[str], 
 def _waits_for(
     tenant_id: UUID, action: Any, taken: set[UUID], unverifiable: Collection[str], *, at: datetime
 ) -> tuple[str, ...]:
-    waits = []
-    if not _is_approved(tenant_id, action):
-        waits.append("approval")
+    waits = _waits_for_people(tenant_id, action)
     repeated = action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id)
     stops = {
         "freeze": record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target),
@@ -98,6 +96,7 @@ def _waits_for(
         "back_off": action.blocks_until is not None and action.blocks_until > at,
         "verification": is_untellable(action, unverifiable),
         "claim": action.id in taken,
+        "log": action.reversibility == "IRREVERSIBLE" and log.lag(tenant_id).is_late,
     }
     waits += [word for word, holds in stops.items() if holds]
     if not waits and _wants_reading(tenant_id, action, at=at):
@@ -105,11 +104,14 @@ def _waits_for(
     return tuple(waits)
 
 
-def _is_approved(tenant_id: UUID, action: Any) -> bool:
+def _waits_for_people(tenant_id: UUID, action: Any) -> list[str]:
+    """The approval, and then the seal over the votes that carry it: nothing runs on a vote that could be unmade."""
     if action.approval_id is None:
-        return True
+        return []
     approval = queries.approval(tenant_id, action.approval_id)
-    return approval is not None and approval.state == "APPROVED"
+    if approval is None or approval.state != "APPROVED":
+        return ["approval"]
+    return [] if log.is_sealed(tenant_id, approval.id) else ["seal"]
 
 
 def _wants_reading(tenant_id: UUID, action: Any, *, at: datetime) -> bool:

@@ -15,7 +15,7 @@ from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ActionsWanted, CancelBody
-from ledger.queries import record
+from ledger.queries import log, record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
 from reviews.operations import reports, schedules
@@ -79,7 +79,10 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
             {"seq": event.seq, "state": event.state, "event": event.kind, "at": event.at} for event, _, _ in history
         ]
         return answer({"items": told, "next": None})
-    items = [envelope.event_of(event, entry) | {"detail": detail} for event, entry, detail in history]
+    places = log.places(caller.tenant_id, action_id)
+    items = [
+        envelope.event_of(event, entry, places.get(event.seq)) | {"detail": detail} for event, entry, detail in history
+    ]
     return answer({"items": items, "next": None})
 
 

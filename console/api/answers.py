@@ -255,6 +255,7 @@ class Actor(Answer):
 
 
 class LogPlace(Answer):
+    number: int | None
     index: int | None
     sealed: bool
 

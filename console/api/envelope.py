@@ -8,7 +8,7 @@ from uuid import UUID
 from approvals import queries as before
 from approvals.operations.calls import Answer
 from console.api.caller import Caller
-from ledger.queries import record
+from ledger.queries import log, record
 from ledger.rules.canonical import digest
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
@@ -64,11 +64,12 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
     }
     if caller.kind == "agent":
         return shown
-    return shown | event_of(event, entry) | {"evidence": evidence_of(action, caller)}
+    place = log.place(action.tenant_id, action.id, action.seq)
+    return shown | event_of(event, entry, place) | {"evidence": evidence_of(action, caller)}
 
 
-def event_of(event: Any, entry: dict[str, Any] | None) -> dict[str, Any]:
-    """One event with its entry and its place in the subject's chain."""
+def event_of(event: Any, entry: dict[str, Any] | None, place: log.Place | None) -> dict[str, Any]:
+    """One event with its entry, its place in the subject's chain, and its place in the log if it has one yet."""
     return {
         "entry_id": str(event.id),
         "seq": event.seq,
@@ -79,7 +80,11 @@ def event_of(event: Any, entry: dict[str, Any] | None) -> dict[str, Any]:
         "entry": entry,
         "prev_hash": bytes(event.prev).hex() if event.prev else None,
         "entry_hash": bytes(event.entry_hash).hex(),
-        "log": {"index": None, "sealed": False},
+        "log": {
+            "number": place.log if place else None,
+            "index": place.index if place else None,
+            "sealed": place is not None and place.sealed,
+        },
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import log, record
 from ledger.rules.lifecycle import State
 from reviews import queries
 from reviews.models import Report as Told
@@ -15,10 +15,16 @@ from reviews.rules import report as rules
 from reviews.rules.report import Report
 from reviews.rules.trust import Trust, trust
 
+RECONCILED = 3
+"""The level from which only the ledger is missing."""
+
 
 def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
-    """The action's place on the trust ladder. Nothing is sealed until the log is laid over the record."""
-    return trust(entry, sealed=False, contradicted=action.contradicted)
+    """The action's place on the trust ladder; whether it is sealed is asked only where that would lift it."""
+    ladder = trust(entry, sealed=False, contradicted=action.contradicted)
+    if ladder.level < RECONCILED or not log.is_sealed(action.tenant_id, action.id):
+        return ladder
+    return trust(entry, sealed=True, contradicted=action.contradicted)
 
 
 def report_on(action: Any, entry: dict[str, Any]) -> Report:

@@ -18,6 +18,7 @@ import pytest
 from console.installation import ROOT
 from console.processes import has_ended, wait_until
 from console.servers import free_port
+from console.startup import OTHER_ROLES
 
 WITHIN_S = 60.0
 
@@ -31,8 +32,7 @@ class Up:
         self.process: subprocess.Popen[str] | None = None
 
     def environment(self, **extra: str) -> dict[str, str]:
-        ours = ("DATABASE_URL", "DATABASE_OWNER_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
-        ours += ("KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
+        ours = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", *OTHER_ROLES)
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -106,7 +106,7 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
     children = up.children()
-    assert set(children) == {"postgres", "valkey", "web", "worker", "beat"}
+    assert set(children) == {"postgres", "valkey", "web", "worker", "beat", "sequencer"}
     _nothing_is_open_to_others(up)
     # Two of them would write to the same data.
     code, sentence = up.refused("--port", str(free_port()))
@@ -134,9 +134,9 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert not [line for line in lines if any(word in line for word in words)]
     closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
     assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
-    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat")}
-    owners = {"DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"}
-    assert not [name for name, environment in told.items() if owners & environment.keys()]
+    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat", "sequencer")}
+    assert not [name for name, environment in told.items() if OTHER_ROLES & set(environment)]
+    assert "counterfoil_sequencer" in told["sequencer"]["DATABASE_URL"]
 
 
 def test_a_busy_port_is_one_sentence(up, broker):
@@ -156,9 +156,8 @@ def test_a_busy_port_is_one_sentence(up, broker):
     ],
 )
 def test_a_broken_address_is_one_sentence(up, name, value, says):
-    beside = ("DATABASE_OWNER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
-    owner = dict.fromkeys(beside, value) if name == "DATABASE_URL" else {}
-    code, sentence = up.refused("--port", str(up.port), **{name: value}, **owner)
+    others = dict.fromkeys((*OTHER_ROLES, "KEYS_DATABASE_URL"), value) if name == "DATABASE_URL" else {}
+    code, sentence = up.refused("--port", str(up.port), **{name: value}, **others)
     assert (code, sentence.count("\n")) == (2, 1), sentence
     assert says in sentence
 

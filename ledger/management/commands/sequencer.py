@@ -1,0 +1,142 @@
+"""`manage.py sequencer [--once] [--adopt CHECKPOINT]`: give events their places in the log, and sign it.
+
+One process leads, by an advisory lock of its connection; any number stand by and go on when it is gone. Every 25 to
+50 ms it takes what waits in the queue. A log that is damaged or forked stops alone, loudly, and is looked at again
+every few seconds; the others go on. It signs in as the role of its own and is the only process that needs the log key
+and the guard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, IntegrityError, OperationalError, connection
+from django.utils import timezone
+
+from ledger.guard import Guard
+from ledger.operations import logs, sequencing
+from ledger.queries import log as queries
+from ledger.queries import record
+from ledger.rules import checkpoint, notes
+from ledger.rules.refusals import Refused
+from ledger.rules.signing import Signed
+
+logger = logging.getLogger(__name__)
+
+BUSY_S, IDLE_S, STANDBY_S = 0.025, 0.05, 1.0
+SWEEP_S = 5.0
+LEADER = 4_711_002
+"""The advisory lock of the leader."""
+
+
+class Command(BaseCommand):
+    help = "Give events their places in the Merkle log and sign its head."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--once", action="store_true", help="take what waits now, sign, and end")
+        parser.add_argument(
+            "--adopt", metavar="CHECKPOINT", help="trust this signed checkpoint where the guard is lost"
+        )
+
+    def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
+        try:
+            with Guard(settings.COUNTERFOIL_GUARD) as guard:
+                signer = sequencing.Signer(sequencing.log_keys(), guard)
+                if adopt is not None:
+                    self.stdout.write(adopted(Path(adopt), signer))
+                    return
+                sequencer = Sequencer(signer)
+                if once:
+                    sequencer.work(sweep=True)
+                else:
+                    sequencer.run()
+        except (OSError, ValueError) as error:
+            raise CommandError(f"The log key or the guard cannot be used: {error}") from None
+
+
+def adopted(file: Path, signer: sequencing.Signer) -> str:
+    """Restart a log whose guard is lost from a checkpoint that this key has signed; says which."""
+    try:
+        note = notes.parse(file.read_bytes())
+        point = checkpoint.parse(note.text)
+        notes.verified(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys])
+        signer.guard.adopt(point.origin, Signed(point.size, point.root))
+    except Refused as refusal:
+        raise CommandError(f"{file} is not adopted: {refusal.detail}") from None
+    return f"The guard knows {point.origin} at {point.size} entries."
+
+
+class Sequencer:
+    """The loop of one process."""
+
+    def __init__(self, signer: sequencing.Signer) -> None:
+        self.signer = signer
+        self.ended = False
+        self.leads = False
+        self.swept = 0.0
+        self.stopped: dict[UUID, float] = {}
+
+    def run(self) -> None:
+        """Until somebody asks us to stop; what is underway is finished first."""
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, self._end)
+        while not self.ended:
+            try:
+                time.sleep(self._turn())
+            except (OperationalError, Error) as error:
+                # The server is away, or the connection is: with it the leadership.
+                logger.warning("The database is away: %s", str(error).strip())
+                self.leads = False
+                connection.close()
+                time.sleep(STANDBY_S)
+
+    def _end(self, *signal_and_frame: Any) -> None:
+        self.ended = True
+
+    def _turn(self) -> float:
+        """One look at the queue; how long to wait for the next."""
+        if not self.leads:
+            self.leads = _try_to_lead()
+            if not self.leads:
+                return STANDBY_S
+            logger.info("This sequencer leads.")
+        due = time.monotonic() - self.swept >= SWEEP_S
+        if due:
+            self.swept = time.monotonic()
+        return BUSY_S if self.work(sweep=due) else IDLE_S
+
+    def work(self, *, sweep: bool) -> int:
+        """Take what waits; on a sweep also look at logs in which nothing waits: they may lack a signature."""
+        stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
+        waiting: dict[UUID, list[int]] = queries.waiting(but=stopped)
+        idle = {each.id: list[int]() for each in record.tenants() if each.id not in stopped} if sweep else {}
+        return sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
+
+    def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
+        try:
+            return sequencing.drain(tenant_id=tenant_id, positions=positions, signer=self.signer, at=timezone.now())
+        except (sequencing.TipMoved, IntegrityError) as lost:
+            # Somebody else leads meanwhile, and has taken these: nothing of ours was kept.
+            logger.warning("Another sequencer has moved the log of %s on: %s", tenant_id, lost)
+            return 0
+        except Refused as refusal:
+            self.stopped[tenant_id] = time.monotonic() + SWEEP_S
+            logger.critical("The log of %s is stopped: %s", tenant_id, refusal.detail)
+            logs.raise_alarm(tenant_id=tenant_id, kind=refusal.code, detail=refusal.detail, at=timezone.now())
+            return 0
+
+
+def _try_to_lead() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LEADER])
+        return bool(cursor.fetchone()[0])
