@@ -199,7 +199,8 @@ class Startup:
 
     def start_product(self) -> None:
         environment, log = self.product_environment(), self.installation.log
-        sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"]}
+        # It opens nothing that is sealed, so it is not told where the keys are.
+        sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"], "KEYS_DATABASE_URL": ""}
         self.supervisor.start(programs.sequencer(environment=sealing, log=log))
         self.supervisor.start(programs.worker(environment=environment, log=log))
         self.supervisor.start(programs.beat(environment=environment, log=log))

@@ -408,7 +408,7 @@ class Stack:
         self.environment = dict(os.environ) | told
         for owners in ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"):
             self.environment.pop(owners)
-        self.sealing = self.environment | {"DATABASE_URL": database.sequencer_url}
+        self.sealing = self.environment | {"DATABASE_URL": database.sequencer_url, "KEYS_DATABASE_URL": ""}
         self.broker = broker
         self.children: dict[str, processes.Child] = {}
 
