@@ -1431,7 +1431,7 @@ class Walk:
     def _event(self, index: int, line: dict[str, Any]) -> None:
         spelling = "envelope" if "envelope" in line else "base64"
         members(line, "index", "leaf", spelling, "open")
-        data = line[spelling].encode() if spelling == "envelope" else base64_of(line[spelling])
+        data = text_of(line[spelling]).encode() if spelling == "envelope" else base64_of(line[spelling])
         computed, stated = leaf_hash(data), digest_of(line["leaf"])
         if computed != stated:
             self.seen["mismatches"] += 1
