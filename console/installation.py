@@ -136,6 +136,9 @@ def fill_environment(arguments: list[str]) -> None:
             os.environ.setdefault(name, value)
         if arguments[:1] == ["sequencer"]:
             os.environ["DATABASE_URL"] = os.environ["DATABASE_SEQUENCER_URL"]
+        if arguments[:1] == ["eraser"]:
+            os.environ["DATABASE_URL"] = os.environ["DATABASE_ERASER_URL"]
+            os.environ["KEYS_DATABASE_URL"] = os.environ["KEYS_DATABASE_ERASER_URL"]
 
 
 def keep_environment(installation: Installation, environment: Mapping[str, str]) -> None:

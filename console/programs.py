@@ -38,6 +38,11 @@ def sequencer(*, environment: Mapping[str, str], log: Path) -> Program:
     return command("sequencer", environment=environment, log=log)
 
 
+def eraser(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Destroys what two people have decided to erase; told the addresses of its own role, it knows no other."""
+    return command("eraser", environment=environment, log=log)
+
+
 def command(*words: str, environment: Mapping[str, str], log: Path) -> Program:
     """A `manage.py` command."""
     argv = [sys.executable, str(ROOT / "manage.py"), *words]

@@ -48,6 +48,12 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_checkpoint": READ,
     "ledger_anchor": APPEND,
     "ledger_alarm": CHANGE,
+    # What is erased, held and kept is decided here and done by the eraser.
+    "ledger_erasure": CHANGE,
+    "ledger_erased": READ,
+    "ledger_hold": CHANGE,
+    "ledger_retention": CHANGE,
+    "ledger_blank": READ,
     "ledger_order": OWN,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,
@@ -90,6 +96,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 # Functions of ours that the application may call; trigger functions need no right to fire.
 FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_current_tenant", "ledger_lock")
+APP_FUNCTIONS: tuple[str, ...] = (*FUNCTIONS, "ledger_take_turn")
 
 # The sequencer reads events and gives each its place. It may append to the record, since what happens to a log
 # (opened, key rotated, restored) is an event; it reads no payload, no evidence and nothing of people.
@@ -118,5 +125,53 @@ class Rights:
     functions: tuple[str, ...]
 
 
-APP_RIGHTS = Rights(TABLES, FUNCTIONS)
+# The eraser sees which requests are confirmed, and does what they say through functions that look for themselves. It
+# reads no event, no entry and no evidence, and can write no event but those that say what it did.
+ERASER_TABLES: dict[str, tuple[str, ...]] = {
+    "django_migrations": READ,
+    "ledger_tenant": READ,
+    "ledger_erasure": ("SELECT (tenant_id, id, state, begun_at)",),
+}
+ERASER_FUNCTIONS: tuple[str, ...] = (
+    "ledger_current_tenant",
+    "ledger_begin_erasure",
+    "ledger_erase",
+    "ledger_keys_to_destroy",
+    "ledger_keys_destroyed",
+    "ledger_erasure_head",
+    "ledger_tell_erasure",
+)
+
+# The auditor reads the record of the tenant that it names, its log and what people decided in it. No payload, no
+# evidence, no key, nobody's name, and nothing at all to write.
+AUDITOR_TABLES: dict[str, tuple[str, ...]] = dict.fromkeys(
+    (
+        "django_migrations",
+        "ledger_tenant",
+        "ledger_subject",
+        "ledger_event",
+        "ledger_entry",
+        "ledger_action",
+        "ledger_transition",
+        "ledger_contractversion",
+        "ledger_policyversion",
+        "ledger_freeze",
+        "ledger_log",
+        "ledger_leaf",
+        "ledger_tile",
+        "ledger_tip",
+        "ledger_checkpoint",
+        "ledger_anchor",
+        "ledger_alarm",
+        "ledger_erasure",
+        "ledger_erased",
+        "ledger_hold",
+        "ledger_retention",
+    ),
+    READ,
+)
+
+APP_RIGHTS = Rights(TABLES, APP_FUNCTIONS)
 SEQUENCER_RIGHTS = Rights(SEQUENCER_TABLES, FUNCTIONS)
+ERASER_RIGHTS = Rights(ERASER_TABLES, ERASER_FUNCTIONS)
+AUDITOR_RIGHTS = Rights(AUDITOR_TABLES, ("ledger_current_tenant",))

@@ -21,14 +21,15 @@ from console import live_example, programs
 from console.installation import DATABASE, KEYS_DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
 from console.live_example import Shop
 from console.processes import Child, ProcessFailed, Supervisor, tail
-from console.servers import APP, OWNER, SEQUENCER, ServerFailed
+from console.servers import APP, ERASER, OWNER, SEQUENCER, ServerFailed
 
 PREPARE_WITHIN_S = 300.0
-OTHER_ROLES = frozenset({"DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL", "DATABASE_SEQUENCER_URL"})
+OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
+ERASERS = ("DATABASE_ERASER_URL", "KEYS_DATABASE_ERASER_URL")
+OTHER_ROLES = frozenset({*OWNERS, *ERASERS, "DATABASE_SEQUENCER_URL"})
 """Addresses that only one process each is told, as its own."""
 ANSWER_WITHIN_S = 60.0
-OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
-OUTSIDE = ("DATABASE_OWNER_URL", "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", "KEYS_DATABASE_OWNER_URL")
+OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
 
 
 @dataclass(kw_only=True)
@@ -96,6 +97,8 @@ class Startup:
                 "KEYS_DATABASE_URL": self.servers.postgres.url(APP, KEYS_DATABASE),
                 "KEYS_DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, KEYS_DATABASE),
                 "DATABASE_SEQUENCER_URL": self.servers.postgres.url(SEQUENCER, DATABASE),
+                "DATABASE_ERASER_URL": self.servers.postgres.url(ERASER, DATABASE),
+                "KEYS_DATABASE_ERASER_URL": self.servers.postgres.url(ERASER, KEYS_DATABASE),
                 "REDIS_URL": self.servers.valkey.url(),
             }
         told = {
@@ -202,6 +205,10 @@ class Startup:
         # It opens nothing that is sealed, so it is not told where the keys are.
         sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"], "KEYS_DATABASE_URL": ""}
         self.supervisor.start(programs.sequencer(environment=sealing, log=log))
+        erasing = dict(
+            zip(("DATABASE_URL", "KEYS_DATABASE_URL"), (self.environment[name] for name in ERASERS), strict=True)
+        )
+        self.supervisor.start(programs.eraser(environment=environment | erasing, log=log))
         self.supervisor.start(programs.worker(environment=environment, log=log))
         self.supervisor.start(programs.beat(environment=environment, log=log))
 

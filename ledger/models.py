@@ -207,8 +207,8 @@ class Evidence(models.Model):
     source = models.CharField(max_length=200)
     observed_at = models.DateTimeField()
     length = models.IntegerField()
-    salt = models.BinaryField()
-    sealed = models.BinaryField()
+    salt = models.BinaryField(null=True)
+    sealed = models.BinaryField(null=True)
     commitment = models.CharField(max_length=64)
 
     class Meta:
@@ -483,6 +483,108 @@ class Anchor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} {self.log}: {self.size}"
+
+
+class Erasure(models.Model):
+    """A request to erase what some subjects hold, and how far it has come; its events say who decided it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=16)
+    legal_basis = models.CharField(max_length=300)
+    reason = models.CharField(max_length=4000)
+    subjects = models.IntegerField()
+    erased = models.IntegerField(default=0)
+    retention_id = models.UUIDField(null=True)
+    requested_by = models.UUIDField()
+    requested_at = models.DateTimeField()
+    confirmed_by = models.UUIDField(null=True)
+    confirmed_at = models.DateTimeField(null=True)
+    begun_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "state", "id"], name="erasure_by_state")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
+
+
+class Erased(models.Model):
+    """A subject whose content was erased, up to which event, and the key that is still to be destroyed.
+
+    Written by `ledger_erase` alone; `pruned_by` is the retention policy under which its envelopes went too.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "subject_id")
+    tenant_id = models.UUIDField()
+    subject_id = models.UUIDField()
+    kind = models.CharField(max_length=20)
+    erasure_id = models.UUIDField()
+    seq = models.IntegerField()
+    at = models.DateTimeField()
+    key_id = models.UUIDField(null=True)
+    pruned_by = models.UUIDField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "erasure_id", "subject_id"], name="erased_by_request")]
+
+    def __str__(self) -> str:
+        return str(self.subject_id)
+
+
+class Hold(models.Model):
+    """A legal hold on an action, a target, an agent or everything: nothing of it is erased until it is lifted."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    scope = models.CharField(max_length=8)
+    value = models.CharField(max_length=512)
+    reason = models.CharField(max_length=4000)
+    placed_by = models.UUIDField()
+    placed_at = models.DateTimeField()
+    lifted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(scope__in=["action", "target", "agent", "all"]), name="hold_scope_is_known"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "scope", "value"], condition=Q(lifted_at__isnull=True), name="hold_one_in_force"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.value}"
+
+
+class Retention(models.Model):
+    """How long a tenant keeps what: a policy that two people put in force."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=16)
+    payload_days = models.IntegerField()
+    envelope_days = models.IntegerField()
+    floor_days = models.IntegerField()
+    standing = models.BooleanField()
+    proposed_by = models.UUIDField()
+    proposed_at = models.DateTimeField()
+    confirmed_by = models.UUIDField(null=True)
+    confirmed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id"], condition=Q(state="ACTIVE"), name="retention_one_in_force"),
+            models.UniqueConstraint(fields=["tenant_id"], condition=Q(state="PROPOSED"), name="retention_one_proposed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
 
 
 class Alarm(models.Model):

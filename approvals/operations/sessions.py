@@ -117,9 +117,11 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
                 "tools": tools,
                 "run_id": session.run_id,
                 "on_failure": "compensate" if session.unwinds else "stop",
+                # Not in the envelope, which stays for years: whoever guesses the goal could check the guess with it.
+                "pin_hash": session.pin_hash,
             },
             evidence=(goal,),
-            digests={"fingerprint": session.fingerprint, "pin": session.pin_hash},
+            digests={"fingerprint": session.fingerprint},
         ),
         actor=ledger.Actor("agent", session.actor_id),
         at=at,

@@ -434,12 +434,12 @@ def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
 
 
 def opened(tenant_id: UUID, pointer: UUID) -> bytes | None:
-    """The bytes behind an evidence pointer; `CannotOpen` when its key is gone."""
+    """The bytes behind an evidence pointer; `Erased` where it was erased, `CannotOpen` when its key is gone."""
     return opened_all(tenant_id, [pointer]).get(pointer)
 
 
 def opened_all(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
-    """What is behind these evidence pointers; `CannotOpen` when a key is gone."""
+    """What is behind these evidence pointers; `Erased` where it was erased, `CannotOpen` when a key is gone."""
     rows = ask(
         "SELECT e.id, e.subject_id, e.sealed, k.key_id FROM ledger_evidence e LEFT JOIN ledger_subjectkey k"
         " ON k.tenant_id = e.tenant_id AND k.subject_id = e.subject_id WHERE e.tenant_id = $1 AND e.id = ANY($2)",
@@ -448,6 +448,8 @@ def opened_all(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     keys = keystore.read(key for _, _, _, key in rows if key is not None)
     opened: dict[UUID, bytes] = {}
     for pointer, subject_id, sealed, key in rows:
+        if sealed is None:
+            raise sealing.Erased
         if key not in keys:
             raise sealing.CannotOpen
         opened[pointer] = sealing.open_sealed(keys[key], bytes(sealed), f"{tenant_id}/{subject_id}/{pointer}")
@@ -686,8 +688,9 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
                 "length": row.length,
                 "commitment": row.commitment,
             },
-            salt=bytes(row.salt),
+            salt=bytes(row.salt or b""),
             data=_opened(row, keys.get(named.get(row.subject_id, row.id))),
+            emptied=row.sealed is None and row.salt is None,
         )
         for row in rows
     }
@@ -695,7 +698,7 @@ def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvi
 
 def _opened(row: Evidence, key: bytes | None) -> bytes | None:
     try:
-        return sealing.open_sealed(key or b"", bytes(row.sealed), f"{row.tenant_id}/{row.subject_id}/{row.id}")
+        return sealing.open_sealed(key or b"", bytes(row.sealed or b""), f"{row.tenant_id}/{row.subject_id}/{row.id}")
     except sealing.CannotOpen:
         return None
 

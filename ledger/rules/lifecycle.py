@@ -197,6 +197,21 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
         }
     ),
     "log": frozenset({("", "OPEN"), ("OPEN", "CLOSED")}),
+    "erasure": frozenset(
+        {
+            ("", "REQUESTED"),
+            ("REQUESTED", "CONFIRMED"),
+            ("REQUESTED", "REFUSED"),
+            ("REQUESTED", "WITHDRAWN"),
+            ("CONFIRMED", "WITHDRAWN"),
+            ("CONFIRMED", "REFUSED"),
+            ("CONFIRMED", "DONE"),
+        }
+    ),
+    "hold": frozenset({("", "PLACED"), ("PLACED", "LIFTED")}),
+    "retention": frozenset(
+        {("", "PROPOSED"), ("PROPOSED", "ACTIVE"), ("PROPOSED", "WITHDRAWN"), ("ACTIVE", "SUPERSEDED")}
+    ),
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
     "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
 }

@@ -23,6 +23,12 @@ class CannotOpen(Refused):
     status = 410
 
 
+class Erased(CannotOpen):
+    """This was erased on request; the record keeps that it was there, when it was erased and on whose decision."""
+
+    code = "ERASED"
+
+
 def seal(key: bytes, nonce: bytes, data: bytes, place: str) -> bytes:
     """Nonce and ciphertext of `data`, bound to `place`."""
     return nonce + AESGCM(key).encrypt(nonce, data, place.encode())

@@ -9,6 +9,8 @@ Events are read in order, one after another; of what came before only the walk s
 5. Entry, detail and evidence are exactly the bytes that the envelope commits to with their salts. An action's events
    all carry an entry that is canonical, fits the schema, names the action and has the blocks that an action of its
    kind must have (R-LE-03, R-LE-06).
+   What was erased is empty, and only that: an event names the subject and up to which of its events (`Emptied`). The
+   envelopes stand, and what they commit to is known to nobody.
 6. The head of the subject, the present view of an action, and the document of a contract or a policy are what its
    events lead to; whoever lost them could rebuild them.
 
@@ -106,6 +108,15 @@ class StoredEvidence:
     columns: Mapping[str, Any]
     salt: bytes
     data: bytes | None
+    emptied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emptied:
+    """A subject whose content was erased up to event `seq`, and the request under which it was."""
+
+    request: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,13 +140,16 @@ class Walk:
     updated_at: datetime | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
+    emptied: bool = False
 
 
-def follow(walk: Walk, stored: StoredEvent, *, origin: str) -> tuple[Walk, Envelope]:
+def follow(walk: Walk, stored: StoredEvent, *, origin: str, emptied: Emptied | None = None) -> tuple[Walk, Envelope]:
     """The walk after one more event, and what the event says (rules 1 to 5, evidence apart)."""
     envelope = _envelope(stored, origin)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
     _check_chain(walk, envelope, stored.place)
+    if emptied is not None and envelope.seq <= emptied.seq:
+        return _follow_emptied(walk, envelope, stored, emptied), envelope
     entry = _kept(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
     detail = _kept(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
     _check_step(walk, envelope, stored.place, detail)
@@ -146,20 +160,32 @@ def follow(walk: Walk, stored: StoredEvent, *, origin: str) -> tuple[Walk, Envel
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
-    return (
-        replace(
-            walk,
-            kind=envelope.subject_kind,
-            state=envelope.to_state,
-            seq=envelope.seq,
-            hash=envelopes.entry_hash(stored.envelope),
-            created_at=walk.created_at or envelope.at,
-            updated_at=envelope.at,
-            digests=walk.digests if walk.seq else envelope.digests,
-            view=view,
-        ),
-        envelope,
+    return replace(_stepped(walk, envelope, stored), view=view), envelope
+
+
+def _stepped(walk: Walk, envelope: Envelope, stored: StoredEvent) -> Walk:
+    return replace(
+        walk,
+        kind=envelope.subject_kind,
+        state=envelope.to_state,
+        seq=envelope.seq,
+        hash=envelopes.entry_hash(stored.envelope),
+        created_at=walk.created_at or envelope.at,
+        updated_at=envelope.at,
+        digests=walk.digests if walk.seq else envelope.digests,
     )
+
+
+def _follow_emptied(walk: Walk, envelope: Envelope, stored: StoredEvent, emptied: Emptied) -> Walk:
+    """An event whose content was erased: it still continues the one before, and nothing of the content is there."""
+    if any(each is not None for each in (stored.entry, stored.entry_salt, stored.detail, stored.detail_salt)):
+        raise RecordBroken(stored.place, "erased", f"it was erased under request {emptied.request} and is there still.")
+    kind, pair = envelope.subject_kind, (envelope.from_state, envelope.to_state)
+    try:
+        lifecycle.replay(kind, [pair], since=walk.state)
+    except (lifecycle.IllegalTransition, KeyError):
+        raise RecordBroken(stored.place, "state", "its step is not one from where it was.") from None
+    return replace(_stepped(walk, envelope, stored), emptied=True)
 
 
 def finish(walk: Walk, head: StoredHead) -> None:
@@ -191,11 +217,17 @@ def check_document(walk: Walk, head: StoredHead, stored: StoredDocument | None) 
         raise RecordBroken(head.place, "document", "its document is not the one that was registered.")
 
 
-def check_evidence(place: Place, promised: Commitment, stored: StoredEvidence | None) -> None:
-    """Refuse evidence that is not what the event committed to (rule 5)."""
+def check_evidence(
+    place: Place, promised: Commitment, stored: StoredEvidence | None, *, emptied: Emptied | None = None
+) -> None:
+    """Refuse evidence that is not what the event committed to, or not gone where it was erased (rule 5)."""
     part, name = f"evidence {promised.pointer}", f"the evidence {promised.pointer}"
     if stored is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) is missing.")
+    if emptied is not None and (place.seq or 0) <= emptied.seq:
+        if not stored.emptied:
+            raise RecordBroken(place, part, f"{name} was erased under request {emptied.request} and is there still.")
+        return
     if stored.data is None:
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) cannot be opened.")
     columns = {
@@ -316,6 +348,10 @@ def _check_view(walk: Walk, head: StoredHead) -> None:
         "proposed_at": walk.created_at,
         "changed_at": walk.updated_at,
     }
+    if walk.emptied:
+        # What its columns were is not known any more; what an erased action must not say, it does not say.
+        expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}
+        expected |= {"target": "", "payload_hash": "", "operation_key": ""}
     for name, value in head.view.items():
         if not _same(expected.get(name), value):
             raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")

@@ -106,7 +106,7 @@ def test_up_from_the_first_start_through_a_kill_to_a_clean_end(up):
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
     children = up.children()
-    assert set(children) == {"postgres", "valkey", "web", "worker", "beat", "sequencer"}
+    assert set(children) == {"postgres", "valkey", "web", "worker", "beat", "sequencer", "eraser"}
     _nothing_is_open_to_others(up)
     # Two of them would write to the same data.
     code, sentence = up.refused("--port", str(free_port()))
@@ -134,7 +134,7 @@ def _nothing_is_open_to_others(up: Up) -> None:
     assert not [line for line in lines if any(word in line for word in words)]
     closed = [up.var / name for name in ("secrets", "log", "run", "servers")]
     assert all(place.stat().st_mode & 0o077 == 0 for place in closed)
-    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat", "sequencer")}
+    told = {name: up.children()[name].environ() for name in ("web", "worker", "beat", "sequencer", "eraser")}
     assert not [name for name, environment in told.items() if OTHER_ROLES & set(environment)]
     assert "counterfoil_sequencer" in told["sequencer"]["DATABASE_URL"]
 

@@ -16,7 +16,7 @@ from django.db.utils import OperationalError
 from psycopg import sql
 
 from console import key_database
-from console.rights import APP_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
+from console.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
 
 PARTITIONS_AHEAD_MONTHS = 3
 
@@ -29,7 +29,12 @@ class Command(BaseCommand):
         if "owner" not in settings.DATABASES:
             raise CommandError("Set DATABASE_OWNER_URL to the role that owns the tables.")
         role = connections["default"].settings_dict["USER"]
-        roles = {role: APP_RIGHTS, settings.COUNTERFOIL_SEQUENCER_ROLE: SEQUENCER_RIGHTS}
+        roles = {
+            role: APP_RIGHTS,
+            settings.COUNTERFOIL_SEQUENCER_ROLE: SEQUENCER_RIGHTS,
+            settings.COUNTERFOIL_ERASER_ROLE: ERASER_RIGHTS,
+            settings.COUNTERFOIL_AUDITOR_ROLE: AUDITOR_RIGHTS,
+        }
         try:
             for each in roles:
                 check_role(each)

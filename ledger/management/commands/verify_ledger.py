@@ -18,10 +18,11 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from ledger.queries import erasure
 from ledger.queries import record as queries
 from ledger.rules import verification
 from ledger.rules.envelope import Commitment
-from ledger.rules.verification import Place, RecordBroken, StoredEvent, StoredHead, Walk
+from ledger.rules.verification import Emptied, Place, RecordBroken, StoredEvent, StoredHead, Walk
 from ledger.tenancy import tenancy
 
 SUBJECTS, EVENTS, BLOBS = 100, 200, 16
@@ -53,7 +54,8 @@ class Command(BaseCommand):
             seen = verify(tenant_id, origin)
         except RecordBroken as broken:
             raise CommandError(f"Tenant {slug}: {broken.detail}") from None
-        return f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence"
+        erased = f", {seen['erased']} subjects erased on request" if seen["erased"] else ""
+        return f"{seen['subjects']} subjects, {seen['events']} events, {seen['evidence']} pieces of evidence{erased}"
 
 
 def verify(tenant_id: UUID, origin: str) -> Counter[str]:
@@ -64,9 +66,21 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
         with tenancy(tenant_id):
             page = queries.subject_ids(tenant_id, after=after, limit=SUBJECTS)
             upto = page[-1] if len(page) == SUBJECTS else LAST
-            seen += Range(tenant_id, origin, after, upto).verify()
+            seen += _verified(tenant_id, origin, after, upto)
         after = upto
     return seen
+
+
+def _verified(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
+    looked = Range(tenant_id, origin, after, upto)
+    try:
+        return looked.verify()
+    except RecordBroken:
+        # Erased while we looked? Then the list is longer now, and a second look says whether that is all.
+        again = Range(tenant_id, origin, after, upto)
+        if again.find_emptied() == looked.emptied:
+            raise
+        return again.verify()
 
 
 class Range:
@@ -78,6 +92,7 @@ class Range:
         self.promised: set[str] = set()
         self.unread: list[tuple[Place, Commitment]] = []
         self.seen: Counter[str] = Counter()
+        self.emptied: dict[str, Emptied] = {}
 
     def verify(self) -> Counter[str]:
         # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
@@ -85,6 +100,7 @@ class Range:
         evidence = queries.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
         heads = {head.columns["id"]: head for head in self._heads()}
         documents = queries.stored_documents(self.tenant_id, list(heads))
+        self.emptied = self.find_emptied()
         walks = dict.fromkeys(heads, Walk())
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
             if subject in heads:
@@ -97,6 +113,21 @@ class Range:
         self._refuse_strays(evidence)
         self.seen["subjects"] += len(heads)
         return self.seen
+
+    def find_emptied(self) -> dict[str, Emptied]:
+        """What was erased here, if the events of the requests say so too: the list alone excuses nothing."""
+        told: dict[UUID, dict[UUID, int]] = {}
+        found: dict[str, Emptied] = {}
+        for row in erasure.erased_in(self.tenant_id, after=self.after, upto=self.upto):
+            if row.erasure_id not in told:
+                told[row.erasure_id] = erasure.told_erased(self.tenant_id, row.erasure_id)
+            if told[row.erasure_id].get(row.subject_id) != row.seq:
+                place = Place(row.kind, str(row.subject_id))
+                raise RecordBroken(place, "erased", "it is listed as erased, and no event says so.")
+            if row.pruned_by is None:
+                found[str(row.subject_id)] = Emptied(request=str(row.erasure_id), seq=row.seq)
+        self.seen["erased"] += len(found)
+        return found
 
     def _heads(self) -> list[StoredHead]:
         return queries.stored_heads(self.tenant_id, after=self.after, upto=self.upto)
@@ -111,7 +142,8 @@ class Range:
         walk = Walk()
         for stored in events:
             if walk.seq < upto:
-                walk, envelope = verification.follow(walk, stored, origin=self.origin)
+                emptied = self.emptied.get(stored.place.subject_id)
+                walk, envelope = verification.follow(walk, stored, origin=self.origin, emptied=emptied)
                 self.unread += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
                 self.seen["events"] += 1
         while len(self.unread) >= BLOBS:
@@ -122,7 +154,8 @@ class Range:
     def _check_evidence(self, promised: list[tuple[Place, Commitment]]) -> None:
         stored = queries.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
         for place, each in promised:
-            verification.check_evidence(place, each, stored.get(str(each.pointer)))
+            emptied = self.emptied.get(place.subject_id)
+            verification.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
             self.promised.add(str(each.pointer))
             self.seen["evidence"] += 1
 

@@ -1,0 +1,63 @@
+"""`manage.py eraser [--once]`: carry out what two people have decided to erase.
+
+A process of its own with a role of its own (counterfoil_eraser, in DATABASE_URL and KEYS_DATABASE_URL): it can destroy
+what a confirmed request names and nothing else, and it cannot read what it destroys. It looks every few seconds; if it
+dies in the middle, the next one goes on. Two at once do no harm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+
+from ledger.operations import erasure
+from ledger.queries import erasure as queries
+from ledger.queries import record
+from ledger.tenancy import tenancy
+
+EVERY_S = 5.0
+log = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Carry out confirmed erasures; with --once, those that wait now."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--once", action="store_true", help="stop when nothing waits any more")
+
+    def handle(self, *args: Any, once: bool = False, verbosity: int = 1, **options: Any) -> None:
+        ending = threading.Event()
+        if not once:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(each, lambda *_: ending.set())
+        while not ending.is_set():
+            done = self._look(strict=once)
+            if verbosity and done:
+                self.stdout.write(f"{done} erased.")
+            if once:
+                return
+            ending.wait(EVERY_S)
+
+    def _look(self, *, strict: bool) -> int:
+        """Everything that waits, of all tenants; what fails is tried again at the next look."""
+        done = 0
+        try:
+            close_old_connections()
+            for tenant in record.tenants():
+                with tenancy(tenant.id):
+                    waiting = queries.to_execute(tenant.id)
+                for erasure_id in waiting:
+                    done += erasure.execute(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
+        except DatabaseError:
+            if strict:
+                raise
+            log.exception("an erasure could not be carried out; it is tried again")
+        return done
