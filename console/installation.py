@@ -134,7 +134,7 @@ def fill_environment(arguments: list[str]) -> None:
     elif "DATABASE_URL" not in os.environ and installation.environment_file.exists():
         for name, value in json.loads(installation.environment_file.read_text()).items():
             os.environ.setdefault(name, value)
-        if arguments[:1] == ["sequencer"]:
+        if arguments[:1] in (["sequencer"], ["log"]):
             os.environ["DATABASE_URL"] = os.environ["DATABASE_SEQUENCER_URL"]
         if arguments[:1] == ["eraser"]:
             os.environ["DATABASE_URL"] = os.environ["DATABASE_ERASER_URL"]

@@ -1,4 +1,6 @@
-"""The signer's guard: the last head that was signed for each log, kept outside PostgreSQL.
+"""What the signer of the log keeps outside PostgreSQL: its keys, and its guard.
+
+The keys are files. The guard is the last head that was signed for each log, kept outside PostgreSQL.
 
 A database that is restored, copied or rewritten cannot take this back, so it cannot get a signature over a second
 history. The file belongs on another volume than the database and into none of its backups. Each change is on disk
@@ -9,7 +11,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from ledger.rules.signing import NOTHING, HistoryForked, Signed
 
@@ -20,6 +26,64 @@ CREATE TABLE IF NOT EXISTS head (
     root BLOB NOT NULL
 ) WITHOUT ROWID
 """
+
+
+@dataclass(frozen=True, slots=True)
+class LogKeys:
+    """The key that signs checkpoints, and the one before it for as long as some verifiers know only that."""
+
+    current: Ed25519PrivateKey
+    before: Ed25519PrivateKey | None = None
+
+    @property
+    def all(self) -> tuple[Ed25519PrivateKey, ...]:
+        """Every key whose signature a checkpoint carries, the current one first."""
+        return (self.current,) if self.before is None else (self.current, self.before)
+
+
+def read_keys(path: Path) -> LogKeys:
+    """The keys at `path` and beside it; `OSError` or `ValueError` where there is none."""
+    before = _before(path)
+    return LogKeys(_read(path), _read(before) if before.exists() else None)
+
+
+def rotate(path: Path) -> LogKeys:
+    """Put a new key in use; the one so far goes on signing beside it until `retire`.
+
+    Crash-safe in this order: the new key is on disk before the old one gives way to it.
+    """
+    old, before = _read(path), _before(path)
+    if before.exists():
+        raise ValueError(f"{before} exists: retire that key before another one is introduced")
+    key = Ed25519PrivateKey.generate()
+    _write(before, old)
+    _write(path, key)
+    return LogKeys(key, old)
+
+
+def retire(path: Path) -> None:
+    """The key before the current one signs nothing from now on; its signatures stay good."""
+    _before(path).unlink()
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.before{path.suffix}")
+
+
+def _read(path: Path) -> Ed25519PrivateKey:
+    key = load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(f"{path} must hold an Ed25519 key")
+    return key
+
+
+def _write(path: Path, key: Ed25519PrivateKey) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
 
 
 class Guard:

@@ -14,9 +14,10 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
-from ledger.guard import Guard
+from ledger.guard import Guard, read_keys
 from ledger.operations import sequencing
 from ledger.operations.sequencing import Signer
 from ledger.queries import log as queries
@@ -36,7 +37,7 @@ def guard_file() -> Path:
 def signer(path: Path | None = None) -> Iterator[Signer]:
     """The sequencer's keys and a guard."""
     with Guard(path or guard_file()) as guard:
-        yield Signer(sequencing.log_keys(), guard)
+        yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
 
 
 @contextmanager

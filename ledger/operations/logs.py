@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ledger.guard import Guard
 from ledger.models import Alarm, Log, Tenant, Tip
-from ledger.operations.record import SYSTEM, Happening, Head, append, lock, new_id
+from ledger.operations.record import SYSTEM, Happening, Head, append, forget_origins, lock, new_id
 from ledger.queries import log as queries
+from ledger.queries.log import LogHead
+from ledger.rules.canonical import digest
 from ledger.rules.signing import NOTHING
-from ledger.tenancy import insert, tenancy
+from ledger.tenancy import ask, insert, tenancy
 
 
 def open_first(*, tenant_id: UUID, guard: Guard, key: str, at: datetime) -> None:
@@ -25,13 +29,58 @@ def open_first(*, tenant_id: UUID, guard: Guard, key: str, at: datetime) -> None
         _open(tenant_id, 1, origin, kind="log_opened", detail={"origin": origin, "key": key}, at=at)
 
 
-def _open(tenant_id: UUID, number: int, origin: str, *, kind: str, detail: dict[str, object], at: datetime) -> Head:
+def open_next(
+    *,
+    tenant_id: UUID,
+    before: LogHead,
+    guard: Guard,
+    key: Callable[[str], str],
+    told: Mapping[str, Any],
+    at: datetime,
+) -> UUID:
+    """Close a log that cannot go on and open the next one, in the caller's transaction; the new log's subject.
+
+    Its origin is new, so that nothing signed under the old one can be contradicted. `told` is why.
+    """
+    number = before.number + 1
+    origin = f"{queries.logs(tenant_id)[-1].origin}/{number}"
+    guard.enrol(origin)
+    ask("UPDATE ledger_tenant SET origin = $2 WHERE id = $1", tenant_id, origin)
+    forget_origins()
+    last = {"origin": before.origin, "size": before.size, "root": before.root.hex()}
+    detail = {"origin": origin, "key": key(origin), "before": last} | dict(told)
+    digests = {"checkpoint": digest(before.note)} if before.note is not None else {}
+    head = _open(tenant_id, number, origin, kind="restored", detail=detail, digests=digests, at=at)
+    closed = Happening(kind="log_closed", to="CLOSED", detail={"next": origin}, causation=head.event_id)
+    append(lock(tenant_id=tenant_id, subject_id=before.id, kind="log"), closed, actor=SYSTEM, at=at)
+    return head.id
+
+
+def announce_key(*, tenant_id: UUID, kind: str, detail: Callable[[str], dict[str, Any]], at: datetime) -> None:
+    """Say on record that another key signs (`key_rotated`), or that one no longer does (`key_retired`)."""
+    with tenancy(tenant_id):
+        newest = queries.newest(tenant_id)
+        if newest is not None:
+            head = lock(tenant_id=tenant_id, subject_id=newest.id, kind="log")
+            append(head, Happening(kind=kind, detail=detail(newest.origin)), actor=SYSTEM, at=at)
+
+
+def _open(
+    tenant_id: UUID,
+    number: int,
+    origin: str,
+    *,
+    kind: str,
+    detail: Mapping[str, Any],
+    digests: Mapping[str, str] | None = None,
+    at: datetime,
+) -> Head:
     row = Log(tenant_id=tenant_id, number=number, id=new_id(at), origin=origin, opened_at=at)
     tip = Tip(tenant_id=tenant_id, log=number, size=0, root=NOTHING.root, integrated_at=at, signed_size=0)
     insert(row, tip)
     return append(
         Head(tenant_id=tenant_id, id=row.id, kind="log"),
-        Happening(kind=kind, to="OPEN", detail=detail),
+        Happening(kind=kind, to="OPEN", detail=detail, digests=digests or {}),
         actor=SYSTEM,
         at=at,
     )

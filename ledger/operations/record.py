@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, lru_cache
 from threading import local
+from time import monotonic
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -35,6 +36,7 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, call, insert
 
 _last = local()
+ORIGIN_KEPT_S = 30
 # Of so many events in one message the server keeps the plan.
 _PLANNED = 8
 SYSTEM_ACTOR = UUID("00000000-0000-7000-8000-000000000001")
@@ -215,9 +217,21 @@ def seal(
     return Sealed(pointer, envelopes.Commitment(purpose, str(pointer), len(data), digest))
 
 
-@lru_cache(maxsize=4096)
 def origin_of(tenant_id: UUID) -> str:
-    """The origin of a tenant's log; it never changes, so it is read once per process."""
+    """The origin of a tenant's log. It changes only after a restore, so it is read once in a while.
+
+    Whoever still holds the old one is refused by `ledger_append`, and nothing is written.
+    """
+    return _origin_of(tenant_id, int(monotonic() // ORIGIN_KEPT_S))
+
+
+def forget_origins() -> None:
+    """Read origins again: one has just changed in this process."""
+    _origin_of.cache_clear()
+
+
+@lru_cache(maxsize=4096)
+def _origin_of(tenant_id: UUID, period: int) -> str:
     return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
 
 

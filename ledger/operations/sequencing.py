@@ -13,16 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from django.conf import settings
-
-from ledger.guard import Guard
-from ledger.operations.logs import open_first
+from ledger.guard import Guard, LogKeys
+from ledger.operations.logs import open_first, open_next
 from ledger.queries import log as queries
 from ledger.queries.log import LogHead
 from ledger.rules import checkpoint as checkpoints
@@ -54,12 +49,12 @@ class TipMoved(Refused):
 class Signer:
     """The keys under which checkpoints are signed (more than one while a new one is introduced), and the guard."""
 
-    keys: tuple[Ed25519PrivateKey, ...]
+    keys: LogKeys
     guard: Guard
 
     def vkey(self, origin: str) -> str:
         """What a verifier of the newest key needs to know."""
-        return notes.vkey(origin, self.keys[0].public_key())
+        return notes.vkey(origin, self.keys.current.public_key())
 
 
 def drain(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: datetime) -> int:
@@ -69,25 +64,34 @@ def drain(*, tenant_id: UUID, positions: Sequence[int], signer: Signer, at: date
     if not is_open:
         origin = _origin(tenant_id)
         open_first(tenant_id=tenant_id, guard=signer.guard, key=signer.vkey(origin), at=at)
-    added = integrate(tenant_id=tenant_id, positions=positions, at=at) if positions else 0
+    added = integrate(tenant_id=tenant_id, positions=positions, guard=signer.guard, at=at) if positions else 0
     sign(tenant_id=tenant_id, signer=signer, at=at)
     return added
 
 
-def integrate(*, tenant_id: UUID, positions: Sequence[int], at: datetime) -> int:
+def integrate(*, tenant_id: UUID, positions: Sequence[int], guard: Guard, at: datetime) -> int:
     """Append events to the tenant's newest log, in the order of the queue; how many were still waiting."""
     with tenancy(tenant_id):
         head = _head(tenant_id)
-        taken = ask(
-            "WITH taken AS (DELETE FROM ledger_pending WHERE tenant_id = $1 AND position = ANY($2)"
-            " RETURNING position, subject_id, seq)"
-            " SELECT t.subject_id, t.seq, e.envelope, e.entry_hash FROM taken t LEFT JOIN ledger_event e"
-            " ON e.tenant_id = $1 AND e.subject_id = t.subject_id AND e.seq = t.seq ORDER BY t.position",
-            *(tenant_id, list(positions)),
-        )
+        signing.check_ground(guard.last(head.origin), Signed(head.size, head.root))
+        taken = _taken(tenant_id, positions)
         if taken:
             _extend(tenant_id, head, taken, at=at)
     return len(taken)
+
+
+def _taken(tenant_id: UUID, positions: Sequence[int]) -> list[tuple[Any, ...]]:
+    return ask(
+        "WITH taken AS (DELETE FROM ledger_pending WHERE tenant_id = $1 AND position = ANY($2)"
+        " RETURNING position, subject_id, seq)"
+        " SELECT t.subject_id, t.seq, e.envelope, e.entry_hash FROM taken t LEFT JOIN ledger_event e"
+        " ON e.tenant_id = $1 AND e.subject_id = t.subject_id AND e.seq = t.seq ORDER BY t.position",
+        *(tenant_id, list(positions)),
+    )
+
+
+def _position(subject_id: UUID) -> list[int]:
+    return [place for (place,) in ask("SELECT position FROM ledger_pending WHERE subject_id = $1", subject_id)]
 
 
 def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *, at: datetime) -> None:
@@ -117,6 +121,28 @@ def _extend(tenant_id: UUID, head: LogHead, taken: Sequence[tuple[Any, ...]], *,
         raise TipMoved
 
 
+def reopen(*, tenant_id: UUID, signer: Signer, reason: str, at: datetime) -> str | None:
+    """Open a new log where the old one cannot go on: its guard knows more than the database; the new log's origin.
+
+    Its first entry is `restored` and names the last head that the database has and the last that was signed. What
+    still waits goes into the new log. None where the old log is sound.
+    """
+    with tenancy(tenant_id):
+        head = _head(tenant_id)
+        last = signer.guard.last(head.origin)
+        try:
+            signing.check_ground(last, Signed(head.size, head.root))
+        except Refused as refusal:
+            told = {"reason": reason, "because": refusal.detail, "signed_size": last.size if last else None}
+        else:
+            return None
+        opened = open_next(tenant_id=tenant_id, before=head, guard=signer.guard, key=signer.vkey, told=told, at=at)
+        following = _head(tenant_id)
+        _extend(tenant_id, following, _taken(tenant_id, _position(opened)), at=at)
+    sign(tenant_id=tenant_id, signer=signer, at=at)
+    return following.origin
+
+
 def _leaf(subject_id: UUID, seq: int, envelope: Any, stored: Any) -> bytes:
     if envelope is None:
         raise LogDamaged(f"Event {seq} of {subject_id} waits for its place and does not exist.")
@@ -142,24 +168,18 @@ def sign(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
     """Sign the head of the newest log if it is new, or say that the log is alive; the size that was signed."""
     with tenancy(tenant_id):
         head = _head(tenant_id)
-        if head.size == head.signed_size:
-            if head.size and head.signed_at is not None and at - head.signed_at >= HEARTBEAT:
-                _check_unchanged(head, signer)
-                _publish(tenant_id, head, head.note, at=at)
-            return None
-        following = Signed(head.size, head.root)
-        last = signer.guard.last(head.origin)
+        following, last = Signed(head.size, head.root), signer.guard.last(head.origin)
         signing.check_next(last, following, _consistency(tenant_id, head, last))
         assert last is not None
+        if head.size == head.signed_size:
+            if head.signed_at is not None and at - head.signed_at >= HEARTBEAT:
+                _publish(tenant_id, head, head.note, at=at)
+            return None
         # From here on nothing else can be signed for this origin. If we die before the commit, this same head is
         # signed again, with the same bytes.
         signer.guard.advance(head.origin, last, following)
         _publish(tenant_id, head, _signed(head, signer.keys), at=at)
     return head.size
-
-
-def _check_unchanged(head: LogHead, signer: Signer) -> None:
-    signing.check_next(signer.guard.last(head.origin), Signed(head.size, head.root), [])
 
 
 def _consistency(tenant_id: UUID, head: LogHead, last: Signed | None) -> list[bytes]:
@@ -172,9 +192,9 @@ def _consistency(tenant_id: UUID, head: LogHead, last: Signed | None) -> list[by
         raise LogDamaged(f"Tiles of {head.origin} are missing: there is no proof that it continues itself.") from None
 
 
-def _signed(head: LogHead, keys: Sequence[Ed25519PrivateKey]) -> bytes:
+def _signed(head: LogHead, keys: LogKeys) -> bytes:
     text = checkpoints.text(checkpoints.Checkpoint(head.origin, head.size, head.root))
-    signatures = tuple(notes.sign(text, name=head.origin, key=key) for key in keys)
+    signatures = tuple(notes.sign(text, name=head.origin, key=key) for key in keys.all)
     return notes.write(notes.Note(text, signatures))
 
 
@@ -201,20 +221,3 @@ def _head(tenant_id: UUID) -> LogHead:
 def _origin(tenant_id: UUID) -> str:
     [(origin,)] = ask("SELECT origin FROM ledger_tenant WHERE id = $1", tenant_id)
     return str(origin)
-
-
-@lru_cache(maxsize=8)
-def log_key(path: str) -> Ed25519PrivateKey:
-    """The key that signs checkpoints: a file outside the database, for the sequencer alone."""
-    with open(path, "rb") as file:
-        key = load_pem_private_key(file.read(), password=None)
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ValueError(f"{path} must hold an Ed25519 key")
-    return key
-
-
-def log_keys() -> tuple[Ed25519PrivateKey, ...]:
-    """The key in use, and the one before it while verifiers still know only that."""
-    current = settings.COUNTERFOIL_LOG_KEY
-    before = current.with_suffix(".before.pem")
-    return tuple(log_key(str(path)) for path in (current, before) if path == current or path.exists())

@@ -41,14 +41,25 @@ class Signed:
 NOTHING = Signed(0, EMPTY_ROOT)
 
 
-def check_next(last: Signed | None, following: Signed, proof: Sequence[bytes]) -> None:
-    """Refuse to sign `following` after `last` unless rules 1 to 4 allow it."""
+def check_ground(last: Signed | None, stored: Signed) -> None:
+    """Refuse to build on a stored head that is not at least what was signed (rules 1 and 2).
+
+    A restored database must not be given further entries: they would stand where others stood before.
+    """
     if last is None:
         raise LogUnguarded
-    if following.size < last.size:
+    if stored.size < last.size:
         raise HistoryForked(
-            f"The log was signed at {last.size} entries and has {following.size} now: was the database restored?"
+            f"The log was signed at {last.size} entries and has {stored.size} now: was the database restored?"
         )
+    if stored.size == last.size and stored.root != last.root:
+        raise HistoryForked(f"The {stored.size} entries of the log are others than those that were signed.")
+
+
+def check_next(last: Signed | None, following: Signed, proof: Sequence[bytes]) -> None:
+    """Refuse to sign `following` after `last` unless rules 1 to 4 allow it."""
+    check_ground(last, following)
+    assert last is not None
     try:
         verify_consistency(
             old_size=last.size,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from ledger.guard import Guard
+from ledger.guard import Guard, read_keys
 from ledger.operations import record as ledger
 from ledger.operations import sequencing
 from ledger.operations.sequencing import LogDamaged
@@ -79,7 +81,7 @@ def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, guard_file):
     seals.seal_up(guard_file)
     head = newest(tenant)
     note = notes.parse(head.note)
-    key = sequencing.log_keys()[0].public_key()
+    key = read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key()
     assert notes.verified(note, [notes.verifier(head.origin, key)])
     assert checkpoint.parse(note.text) == checkpoint.Checkpoint(head.origin, head.size, head.root)
 
@@ -235,30 +237,93 @@ def test_the_guard_knows_a_head_before_the_database_does(tenant, guard_file, mon
     def died(*values, **named):
         raise RuntimeError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(sequencing, "_publish", died)
-        with pytest.raises(RuntimeError), transaction.atomic():
-            seals.seal_up(guard_file)
-    with Guard(guard_file) as guard:
-        known = guard.last(newest(tenant).origin)
-    assert known.size > newest(tenant).signed_size
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        sequencing.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=signer.guard, at=now())
+        with monkeypatch.context() as patched:
+            patched.setattr(sequencing, "_publish", died)
+            with pytest.raises(RuntimeError), transaction.atomic():
+                sequencing.sign(tenant_id=tenant, signer=signer, at=now())
+        known = signer.guard.last(newest(tenant).origin)
+        assert known.size > newest(tenant).signed_size
+        assert sequencing.sign(tenant_id=tenant, signer=signer, at=now()) == known.size
+    assert Signed(newest(tenant).signed_size, newest(tenant).root) == known
+
+
+@pytest.fixture
+def restored(tenant, guard_file):
+    """The database is older than what was signed: three entries are missing."""
     seals.seal_up(guard_file)
-    assert newest(tenant).signed_size == known.size
-    assert newest(tenant).root == known.root
+    seals.seal_up(guard_file)
+    mark = transaction.savepoint()
+    happen(tenant, 3)
+    seals.seal_up(guard_file)
+    transaction.savepoint_rollback(mark)
+    return tenant
 
 
-def test_a_shorter_or_another_history_is_not_signed(tenant, guard_file):
-    """L17, L18: the guard was further, or elsewhere."""
+def test_a_restored_database_is_given_no_further_entry(restored, guard_file):
+    """L17: neither a place nor a signature, however far it grows again."""
+    before = newest(restored)
+    for _ in range(3):
+        happen(restored, 2)
+        with pytest.raises(HistoryForked, match="was the database restored"):
+            seals.seal_up(guard_file)
+    assert newest(restored) == before
+
+
+def test_another_history_of_the_same_length_is_not_signed(tenant, guard_file):
+    """L18."""
+    seals.seal_up(guard_file)
     seals.seal_up(guard_file)
     head = newest(tenant)
     with Guard(guard_file) as guard:
-        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size + 40, b"\1" * 32))
+        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size, b"\1" * 32))
     happen(tenant)
-    with pytest.raises(HistoryForked, match="was the database restored"):
+    with pytest.raises(HistoryForked, match="are others than those"):
         seals.seal_up(guard_file)
-    happen(tenant, 60)
-    with pytest.raises(HistoryForked, match="do not begin with"):
-        seals.seal_up(guard_file)
+
+
+def test_a_history_that_grew_past_another_one_is_not_signed(tenant, guard_file):
+    """L18: longer than what was signed, but not a continuation of it."""
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    happen(tenant, 5)
+    with seals.as_sequencer(), Guard(guard_file) as guard:
+        sequencing.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=guard, at=now())
+        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size + 2, b"\1" * 32))
+        with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(guard_file) as signer:
+            sequencing.sign(tenant_id=tenant, signer=signer, at=now())
+
+
+def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
+    """L17: the old log keeps its last signed head, the new one begins with `restored` and takes what waits."""
+    subject, old = happen(restored), newest(restored)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        origin = sequencing.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+    assert origin == f"{old.origin}/2"
+    seals.seal_up(guard_file)
+    with tenancy(restored):
+        new, kept = queries.logs(restored)
+        first = ask("SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = 2 AND index = 0", restored)
+        [(event, _, detail)] = record.history(restored, new.id)
+        assert (event.kind, first) == ("restored", [(new.id, 1)])
+        assert detail["before"] == {"origin": old.origin, "size": old.size, "root": old.root.hex()}
+        assert detail["reason"] == "The disk failed."
+        assert detail["signed_size"] == old.size + 3
+        assert queries.is_sealed(restored, subject)
+    assert (kept.size, kept.note) == (old.size, old.note)
+    later = happen(restored)
+    seals.seal_up(guard_file)
+    with tenancy(restored):
+        assert json.loads(bytes(record.event(restored, later, 1).envelope))["origin"] == origin
+        assert queries.is_sealed(restored, later)
+
+
+def test_a_sound_log_is_not_opened_anew(tenant, guard_file):
+    seals.seal_up(guard_file)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        assert sequencing.reopen(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
 
 
 def test_of_two_signers_one_goes_on(tenant, guard_file):

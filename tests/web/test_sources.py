@@ -10,6 +10,7 @@ import pytest
 
 from ledger.queries import record
 from ledger.tenancy import tenancy
+from tests.seals import seal_up
 from tests.till import Counter, books, refund_contract
 from tests.workshop import Clock
 
@@ -59,6 +60,9 @@ def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, 
     action_id = told(critical, clock)
     assert critical.report(action_id)["trust_level"] == 3
     assert critical.report(action_id)["completed"] is False
+    seal_up()
+    assert critical.report(action_id)["trust_level"] == 4
+    assert critical.report(action_id)["completed"] is True
 
 
 @pytest.mark.req("R-RC-13", "R-VD-06")

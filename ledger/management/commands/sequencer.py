@@ -22,7 +22,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, IntegrityError, OperationalError, connection
 from django.utils import timezone
 
-from ledger.guard import Guard
+from ledger.guard import Guard, read_keys
 from ledger.operations import logs, sequencing
 from ledger.queries import log as queries
 from ledger.queries import record
@@ -51,7 +51,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
             with Guard(settings.COUNTERFOIL_GUARD) as guard:
-                signer = sequencing.Signer(sequencing.log_keys(), guard)
+                signer = sequencing.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
                     self.stdout.write(adopted(Path(adopt), signer))
                     return
@@ -69,7 +69,7 @@ def adopted(file: Path, signer: sequencing.Signer) -> str:
     try:
         note = notes.parse(file.read_bytes())
         point = checkpoint.parse(note.text)
-        notes.verified(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys])
+        notes.verified(note, [notes.verifier(point.origin, key.public_key()) for key in signer.keys.all])
         signer.guard.adopt(point.origin, Signed(point.size, point.root))
     except Refused as refusal:
         raise CommandError(f"{file} is not adopted: {refusal.detail}") from None
@@ -112,6 +112,8 @@ class Sequencer:
             logger.info("This sequencer leads.")
         due = time.monotonic() - self.swept >= SWEEP_S
         if due:
+            # A key may have been rotated meanwhile (`manage.py log`).
+            self.signer = sequencing.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.guard)
             self.swept = time.monotonic()
         return BUSY_S if self.work(sweep=due) else IDLE_S
 

@@ -1,0 +1,78 @@
+"""`manage.py log rotate-key | retire-key | restored --reason WHY`: what an operator does to the log by hand.
+
+On the machine of the sequencer, as its role: it needs the log key and the guard.
+
+    rotate-key   a new key signs from now on, the old one beside it; both facts are on record under the old key
+    retire-key   the old key signs nothing any more
+    restored     after a restore of the database: open a new log wherever the guard knows more than the database
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from ledger import guard as guards
+from ledger.operations import logs, sequencing
+from ledger.queries import record
+from ledger.rules import notes
+
+
+class Command(BaseCommand):
+    help = "Rotate or retire the key of the log, or open a new log after a restore."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("deed", choices=["rotate-key", "retire-key", "restored"])
+        parser.add_argument("--reason", default="", help="why; `restored` asks for it")
+
+    def handle(self, *args: Any, deed: str, reason: str = "", **options: Any) -> None:
+        try:
+            told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._restored}[deed](reason)
+        except (OSError, ValueError) as error:
+            raise CommandError(f"The log key or the guard cannot be used: {error}") from None
+        self.stdout.write(told)
+
+    def _rotate(self, reason: str) -> str:
+        keys = guards.rotate(settings.COUNTERFOIL_LOG_KEY)
+        assert keys.before is not None
+        old, new = keys.before, keys.current
+
+        def introduced(origin: str) -> dict[str, Any]:
+            vkey = notes.vkey(origin, new.public_key())
+            word = old.sign(b"counterfoil/log-key/1\x00" + vkey.encode()).hex()
+            return {"old": notes.vkey(origin, old.public_key()), "new": vkey, "signature": word, "reason": reason}
+
+        for tenant in record.tenants():
+            logs.announce_key(tenant_id=tenant.id, kind="key_rotated", detail=introduced, at=timezone.now())
+        return "A new key signs the log; give verifiers its vkey, then run `retire-key`."
+
+    def _retire(self, reason: str) -> str:
+        keys = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
+        if keys.before is None:
+            raise CommandError("There is no key to retire: only one signs.")
+        old = keys.before
+        guards.retire(settings.COUNTERFOIL_LOG_KEY)
+        for tenant in record.tenants():
+            logs.announce_key(
+                tenant_id=tenant.id,
+                kind="key_retired",
+                detail=lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason},
+                at=timezone.now(),
+            )
+        return "The old key signs nothing any more."
+
+    def _restored(self, reason: str) -> str:
+        if not reason:
+            raise CommandError("Say with --reason why the database is older than what was signed.")
+        opened = []
+        with guards.Guard(settings.COUNTERFOIL_GUARD) as guard:
+            signer = sequencing.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+            for tenant in record.tenants():
+                origin = sequencing.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
+                opened += [origin] if origin else []
+        return "\n".join(f"Opened {origin}" for origin in opened) or "Every log continues what was signed."
