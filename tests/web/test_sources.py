@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -39,7 +40,7 @@ def findings(counter: Counter, action_id: str) -> dict[str, Any]:
     entry = counter.operator_key.get(f"/actions/{action_id}").json()["entry"]
     pointer = entry["verification"]["verified_state_pointer"]
     with tenancy(counter.tenant):
-        found: dict[str, Any] = orjson.loads(record.opened(counter.tenant, pointer) or b"{}")
+        found: dict[str, Any] = orjson.loads(record.opened(counter.tenant, UUID(pointer)) or b"{}")
     return found
 
 
