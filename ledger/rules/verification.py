@@ -2,7 +2,7 @@
 
 Events are read in order, one after another; of what came before only the walk so far is remembered.
 
-1. An envelope parses strictly, belongs to this log (origin), and its stored hash is its own.
+1. An envelope parses strictly, belongs to one of the tenant's logs (origin), and its stored hash is its own.
 2. Every column of the event says what the envelope says; columns are for searching, the envelope is what happened.
 3. The sequence has no gap, and each event names the hash of the one before (R-LE-02).
 4. Every step is legal, rests on its recorded grounds, and continues the state before (R-SM-21).
@@ -20,7 +20,7 @@ that somebody else kept shows that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -143,9 +143,11 @@ class Walk:
     emptied: bool = False
 
 
-def follow(walk: Walk, stored: StoredEvent, *, origin: str, emptied: Emptied | None = None) -> tuple[Walk, Envelope]:
+def follow(
+    walk: Walk, stored: StoredEvent, *, origins: Collection[str], emptied: Emptied | None = None
+) -> tuple[Walk, Envelope]:
     """The walk after one more event, and what the event says (rules 1 to 5, evidence apart)."""
-    envelope = _envelope(stored, origin)
+    envelope = _envelope(stored, origins)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
     _check_chain(walk, envelope, stored.place)
     if emptied is not None and envelope.seq <= emptied.seq:
@@ -240,12 +242,12 @@ def check_evidence(
         raise RecordBroken(place, part, f"{name} ({promised.purpose}) is not what was committed to.")
 
 
-def _envelope(stored: StoredEvent, origin: str) -> Envelope:
+def _envelope(stored: StoredEvent, origins: Collection[str]) -> Envelope:
     try:
         envelope = envelopes.parse(stored.envelope)
     except Refused as refusal:
         raise RecordBroken(stored.place, "envelope", f"its envelope cannot be read: {refusal.detail}") from None
-    if envelope.origin != origin:
+    if envelope.origin not in origins:
         raise RecordBroken(stored.place, "origin", "its envelope belongs to another log.")
     if any(each.pointer is None and each.purpose not in _OWN for each in envelope.commitments):
         raise RecordBroken(stored.place, "commitment", "it commits to something that is stored nowhere.")

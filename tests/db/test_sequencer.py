@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
 from ledger.guard import Guard, read_keys
@@ -318,6 +319,15 @@ def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
     with tenancy(restored):
         assert json.loads(bytes(record.event(restored, later, 1).envelope))["origin"] == origin
         assert queries.is_sealed(restored, later)
+
+
+def test_the_record_of_both_logs_is_verified_as_one(restored, guard_file):
+    happen(restored, 2)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        sequencing.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+    happen(restored, 2)
+    seals.seal_up(guard_file)
+    call_command("verify_ledger", verbosity=0)
 
 
 def test_a_sound_log_is_not_opened_anew(tenant, guard_file):

@@ -18,7 +18,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from ledger.queries import erasure
+from ledger.queries import erasure, log
 from ledger.queries import record as queries
 from ledger.rules import verification
 from ledger.rules.envelope import Commitment
@@ -87,7 +87,9 @@ class Range:
     """The subjects with ids in (after, upto] of one tenant."""
 
     def __init__(self, tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> None:
-        self.tenant_id, self.origin = tenant_id, origin
+        self.tenant_id = tenant_id
+        # After a restore there is more than one log, and events of each.
+        self.origins = {origin, *(each.origin for each in log.logs(tenant_id))}
         self.after, self.upto = after, upto
         self.promised: set[str] = set()
         self.unread: list[tuple[Place, Commitment]] = []
@@ -143,7 +145,7 @@ class Range:
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, envelope = verification.follow(walk, stored, origin=self.origin, emptied=emptied)
+                walk, envelope = verification.follow(walk, stored, origins=self.origins, emptied=emptied)
                 self.unread += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
                 self.seen["events"] += 1
         while len(self.unread) >= BLOBS:
