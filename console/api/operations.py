@@ -18,6 +18,7 @@ from approvals.operations.orders import grant_public_key
 from approvals.rules import grants
 from console.api import answers
 from console.api.edge import answer
+from ledger.queries import log
 from reviews import queries as after
 
 router = Router(tags=["Operations"])
@@ -63,6 +64,7 @@ def _database() -> list[dict[str, Any]]:
     try:
         pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
         late = after.overdue(at=timezone.now() - timedelta(minutes=1))
+        waiting = log.backlog()
     except DatabaseError:
         return [{"code": "DATABASE", "detail": "The database does not answer."}]
     found: list[dict[str, Any]] = []
@@ -70,6 +72,12 @@ def _database() -> list[dict[str, Any]]:
         found.append({"code": "MIGRATIONS", "detail": f"{len(pending)} migrations have not run."})
     if late:
         found.append({"code": "SWEEPER", "detail": f"{late} readings are over a minute late; is a worker running?"})
+    if waiting.is_late:
+        age = f"{waiting.oldest_s or 0:.0f} s"
+        told = (
+            f"{waiting.waiting} events wait for their place in the log, the oldest for {age}; is the sequencer there?"
+        )
+        found.append({"code": "SEQUENCER", "detail": told})
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -137,22 +137,24 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
     return bool(rows) and bool(rows[0][0])
 
 
-def lag(tenant_id: UUID) -> Lag:
-    """How far the log of a tenant is behind, by the clock of the database.
-
-    The queue is everybody's, since one sequencer serves all; a head without a signature is the tenant's own.
-    """
+def backlog() -> Lag:
+    """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
     [(count, oldest)] = ask(
         "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
         " FROM (SELECT at FROM ledger_pending ORDER BY position LIMIT $1) waiting",
         MANY + 1,
     )
+    return Lag(waiting=count, oldest_s=oldest, unsigned_s=None)
+
+
+def lag(tenant_id: UUID) -> Lag:
+    """How far the log of a tenant is behind: the queue of all, and the tenant's own head without a signature."""
     unsigned = ask(
         "SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip"
         " WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1",
         tenant_id,
     )
-    return Lag(waiting=count, oldest_s=oldest, unsigned_s=unsigned[0][0] if unsigned else None)
+    return replace(backlog(), unsigned_s=unsigned[0][0] if unsigned else None)
 
 
 def alarms(tenant_id: UUID, *, closed: bool = False, limit: int = 100) -> list[Alarm]:

@@ -81,3 +81,17 @@ def test_each_event_tells_its_place_in_the_log_as_soon_as_it_has_one(shop):
     assert [place["index"] for place in places] == sorted({place["index"] for place in places})
     told = shop.auditor.get(f"/actions/{action_id}").json()
     assert told["log"] == places[-1]
+
+
+@pytest.mark.unsealed
+def test_readiness_says_that_the_sequencer_is_missed(shop, monkeypatch):
+    """L15, for whoever watches the installation."""
+    seals.seal_up()
+
+    def codes():
+        return [reason["code"] for reason in shop.operator.get("/readyz").json()["reasons"]]
+
+    assert "SEQUENCER" not in codes()
+    shop.propose()
+    monkeypatch.setattr(queries, "LATE_S", 0.0)
+    assert "SEQUENCER" in codes()
