@@ -11,8 +11,8 @@ from typing import Any
 from django.utils import timezone
 
 from reviews.rules import hooks
-from tests.callers import Api
-from tests.workshop import CONTRACTS, GOAL, Clock, Workshop
+from tests.callers import Api, person_for
+from tests.workshop import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
 SITUATION = {"triggers": ["NO_OP_FAILURE"], "side_effect_class": "LOW_RISK_INTERNAL", "reversibility": "REVERSIBLE"}
@@ -69,6 +69,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     case = execute(shop, clock)
     look(shop, session, case)
     settle(shop, case)
+    retain(shop, sent)
     return sent
 
 
@@ -187,3 +188,31 @@ def incident(shop: Workshop, case: dict[str, Any]) -> None:
     shop.operator_key.get(path)
     shop.operator.post(f"{path}/close", {"note": "The volume is writable again."})
     shop.operator.post(f"{path}/reopen", {"reason": "It is not."})
+
+
+def retain(shop: Workshop, sent: list[Sent]) -> None:
+    """Compliance's day: what is kept and for how long, and one action that somebody wants forgotten."""
+    one, other = (
+        Recorded(person_for(shop.tenant, "compliance", name=f"{name}@{shop.slug}"), sent) for name in ("carol", "dora")
+    )
+    action = shop.propose(path="old/two.md")
+    shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
+    body = {"actions": [action], "legal_basis": "Art. 17(1)(a) GDPR", "reason": "The person asked for it."}
+    for step in ("refuse", "withdraw"):
+        path = f"/erasures/{one.post('/erasures', body).json()['erasure_id']}"
+        other.post(f"{path}/{step}", {"reason": "Not yet."})
+    path = f"/erasures/{one.post('/erasures', body).json()['erasure_id']}"
+    other.post(f"{path}/confirm", {"password": PASSWORD})
+    for reader in (one, shop.auditor):
+        reader.get("/erasures")
+        reader.get(path)
+    hold = {"scope": "target", "value": "policies/returns.md", "reason": "A dispute."}
+    held = one.post("/holds", hold).json()["hold_id"]
+    one.get("/holds")
+    one.post(f"/holds/{held}/lift", {"reason": "It is settled."})
+    days = {"payload_days": 200, "envelope_days": 2000}
+    proposed = one.post("/retention", days).json()["retention_id"]
+    one.post(f"/retention/{proposed}/withdraw", {"reason": "Too short."})
+    proposed = one.post("/retention", days | {"payload_days": 400}).json()["retention_id"]
+    other.post(f"/retention/{proposed}/confirm", {"password": PASSWORD})
+    one.get("/retention")

@@ -668,3 +668,67 @@ class Ready(Answer):
 
 class Jwks(Answer):
     keys: list[dict[str, Any]]
+
+
+class Erasure(Answer):
+    erasure_id: str
+    state: str
+    legal_basis: str
+    reason: str
+    subjects: int
+    erased: int
+    retention_id: str | None
+    requested_by: str
+    requested_at: datetime
+    confirmed_by: str | None
+    confirmed_at: datetime | None
+    begun_at: datetime | None
+    ended_at: datetime | None
+
+
+class ErasedThing(Answer):
+    id: str
+    kind: str
+    erased: bool
+
+
+class ErasureDetail(Erasure):
+    named: list[ErasedThing]
+
+
+class WhatStays(Answer):
+    kind: str
+    id: str
+    reason: str
+
+
+class ErasureAsked(Erasure):
+    stays: list[WhatStays]
+
+
+class Hold(Answer):
+    hold_id: str
+    scope: str
+    value: str
+    reason: str
+    placed_by: str
+    placed_at: datetime
+    lifted_at: datetime | None
+
+
+class HoldLifted(Answer):
+    hold_id: str
+    lifted: bool
+
+
+class Retention(Answer):
+    retention_id: str
+    state: str
+    payload_days: int
+    envelope_days: int
+    floor_days: int
+    standing: bool
+    proposed_by: str
+    proposed_at: datetime
+    confirmed_by: str | None
+    confirmed_at: datetime | None

@@ -101,7 +101,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 @admits("person")
 def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse | None:
     # Outside the vote's transaction: a wrong password counts towards the lock, whatever becomes of the vote.
-    evidence_class = _proof_class(request, body.password)
+    evidence_class = proof_class(request, body.password)
     return once(request, lambda: _vote(request, approval_id, body, evidence_class))
 
 
@@ -119,7 +119,7 @@ def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, evidence_clas
     return answer({"vote_id": str(row.id), "verdict": row.verdict, "statement_hash": row.statement_hash}, 201)
 
 
-def _proof_class(request: HttpRequest, password: str | None) -> str:
+def proof_class(request: HttpRequest, password: str | None) -> str:
     """C for a session with the person's fresh password; nothing less counts (D7)."""
     caller = caller_of(request)
     known = authenticate(request, username=caller.user.get_username(), password=password) if password else None

@@ -16,6 +16,7 @@ from console.api import (
     batches,
     casework,
     document,
+    erasures,
     executions,
     incidents,
     operations,
@@ -96,6 +97,7 @@ for router in (
     batches,
     incidents,
     workflows,
+    erasures,
     operations,
 ):
     api.add_router("", router.router)

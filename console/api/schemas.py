@@ -284,3 +284,42 @@ class SituationBody(Body):
     retry_safe: bool = False
     effect_committed: bool = False
     compensation_available: bool = False
+
+
+class PasswordBody(Body):
+    password: Annotated[str, Field(max_length=1000)] | None = None
+
+
+class ErasuresWanted(Paged):
+    state: Literal["REQUESTED", "CONFIRMED", "DONE", "REFUSED", "WITHDRAWN"] | None = None
+
+
+class ErasureBody(Body):
+    actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=500)]
+    legal_basis: Annotated[str, Field(min_length=1, max_length=300)]
+    reason: Annotated[Reason, Field(description="Why; in words that name nobody, because it stays on record.")]
+
+
+class HoldsWanted(Paged):
+    lifted: bool = False
+
+
+class HoldBody(Body):
+    scope: Literal["action", "target", "agent", "all"]
+    value: Annotated[str, Field(max_length=512)] = ""
+    reason: Reason
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if (self.scope == "all") != (self.value == ""):
+            raise ValueError("a hold on everything has no value, and every other hold has one")
+        return self
+
+
+class RetentionBody(Body):
+    payload_days: Annotated[int, Field(ge=1, le=36_500)] = 395
+    envelope_days: Annotated[int, Field(ge=1, le=36_500)] = 2557
+    floor_days: Annotated[int, Field(ge=0, le=36_500)] = 0
+    standing: Annotated[
+        bool, Field(description="Whether what has run out is erased without two people asking each time.")
+    ] = False

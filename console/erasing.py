@@ -1,0 +1,118 @@
+"""What an erasure of some actions takes with it: their approvals, cases and sessions, and the actions that mended them.
+
+A session goes with its actions only when all of them go or have gone, since its goal was the goal of each. An incident
+that is still open stays. What stays is said, so that whoever asks knows what is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals import queries as before
+from ledger.operations import erasure as operations
+from ledger.queries import erasure as queries
+from ledger.queries import record
+from ledger.rules.refusals import Refused
+from ledger.rules.retention import RESTING, Policy, runs_out
+from reviews import queries as after
+
+PORTION = 200
+POLICY_BASIS = "The retention policy in force"
+
+
+class NoSuchAction(Refused):
+    """There is no such action here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass
+class Scope:
+    """The subjects that go, and what stays of what belongs to them: (kind, id, why)."""
+
+    subjects: set[UUID] = field(default_factory=set)
+    stays: list[tuple[str, UUID, str]] = field(default_factory=list)
+
+
+def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
+    """Everything that belongs to these actions and to nothing else."""
+    actions = _with_children(tenant_id, action_ids)
+    scope = Scope(subjects=set(actions))
+    for action_id in actions:
+        scope.subjects |= {row.id for row in before.approvals_of(tenant_id, action_id)}
+        scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
+        for incident in after.incidents_of(tenant_id, action_id):
+            if incident.action_id == action_id and incident.state in RESTING["incident"]:
+                scope.subjects.add(incident.id)
+            elif incident.action_id == action_id:
+                scope.stays.append(("incident", incident.id, "It is open."))
+    for session_id in sorted({action.session_id for action in actions.values()}):
+        if _goes_whole(tenant_id, session_id, actions):
+            scope.subjects.add(session_id)
+        else:
+            scope.stays.append(("session", session_id, "Other actions of it stay, and its goal is theirs too."))
+    scope.subjects -= queries.erased_among(tenant_id, scope.subjects - set(actions)).keys()
+    return scope
+
+
+def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
+    """Ask for what has run out under a standing policy, a portion at a time; how many actions were named.
+
+    Without a standing policy nothing is asked for here: two people see what has run out and decide.
+    """
+    policy = queries.policy(tenant_id)
+    if not policy.standing:
+        return 0
+    named = 0
+    for action in what_has_run_out(tenant_id, policy, at=at):
+        scope = scope_of(tenant_id, [action])
+        wish = operations.Wish(
+            subjects=tuple(scope.subjects),
+            legal_basis=POLICY_BASIS,
+            reason=f"Kept for {policy.payload_days} days.",
+        )
+        try:
+            operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
+        except Refused:
+            # Held, or something of it is not at rest: tomorrow is another day.
+            continue
+        named += 1
+    return named
+
+
+def what_has_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+    """Actions that were kept for as long as the policy says, oldest first."""
+    return queries.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+
+
+def next_to_run_out(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:
+    """Actions that will have run out after this time."""
+    return what_has_run_out(tenant_id, queries.policy(tenant_id), at=at + within)
+
+
+def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, Any]:
+    found: dict[UUID, Any] = {}
+    waiting = list(action_ids)
+    while waiting:
+        action_id = waiting.pop()
+        if action_id in found:
+            continue
+        action = record.action(tenant_id, action_id)
+        if action is None:
+            raise NoSuchAction(f"There is no action {action_id}.")
+        found[action_id] = action
+        waiting += [child.id for child in record.children_of(tenant_id, action_id)]
+    return found
+
+
+def _goes_whole(tenant_id: UUID, session_id: UUID, actions: dict[UUID, Any]) -> bool:
+    session = before.session(tenant_id, session_id)
+    if session is None:
+        return False
+    others = {row.id for row in record.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()
+    return others == queries.erased_among(tenant_id, others).keys()
