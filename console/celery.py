@@ -78,6 +78,7 @@ app.conf.update(
             "schedule": 15.0,
             "options": {"expires": 30},
         },
+        "watch-log": {"task": "ledger.tasks.watch", "schedule": 5.0, "options": {"expires": 5}},
         "sweep": {"task": "reviews.tasks.sweep", "schedule": 5.0, "options": {"expires": 15}},
     },
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 from uuid import UUID
 
 from ledger.models import Alarm
@@ -139,22 +140,27 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
 
 def backlog() -> Lag:
     """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
-    [(count, oldest)] = ask(
-        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
-        " FROM (SELECT at FROM ledger_pending ORDER BY position LIMIT $1) waiting",
-        MANY + 1,
-    )
-    return Lag(waiting=count, oldest_s=oldest, unsigned_s=None)
+    return Lag(*_queue("TRUE", MANY + 1), None)
 
 
 def lag(tenant_id: UUID) -> Lag:
-    """How far the log of a tenant is behind: the queue of all, and the tenant's own head without a signature."""
+    """How far the log of one tenant is behind, by the clock of the database; nobody waits for another's log."""
     unsigned = ask(
         "SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip"
         " WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1",
         tenant_id,
     )
-    return replace(backlog(), unsigned_s=unsigned[0][0] if unsigned else None)
+    waiting, oldest = _queue("tenant_id = $2", MANY + 1, tenant_id)
+    return Lag(waiting, oldest, unsigned[0][0] if unsigned else None)
+
+
+def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
+    [(count, age)] = ask(
+        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
+        f" FROM (SELECT at FROM ledger_pending WHERE {where} ORDER BY position LIMIT $1) waiting",
+        *values,
+    )
+    return count, age
 
 
 def alarms(tenant_id: UUID, *, closed: bool = False, limit: int = 100) -> list[Alarm]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ledger import tasks
 from ledger.queries import log as queries
 from ledger.tenancy import tenancy
 from tests import seals
+from tests.callers import found
 
 
 def waits(shop, action_id):
@@ -95,3 +97,27 @@ def test_readiness_says_that_the_sequencer_is_missed(shop, monkeypatch):
     shop.propose()
     monkeypatch.setattr(queries, "LATE_S", 0.0)
     assert "SEQUENCER" in codes()
+
+
+@pytest.mark.unsealed
+def test_a_log_that_falls_behind_raises_one_alarm(shop, monkeypatch):
+    """An alarm, not silence; and one, however long it lasts."""
+    seals.seal_up()
+    assert tasks.watch() == 0
+    shop.propose()
+    monkeypatch.setattr(queries, "LATE_S", 0.0)
+    assert [tasks.watch(), tasks.watch()] == [1, 0]
+    with tenancy(shop.tenant):
+        [alarm] = queries.alarms(shop.tenant)
+    assert alarm.kind == tasks.NOT_SEALING
+    assert "wait for a sealed place" in alarm.detail
+
+
+@pytest.mark.unsealed
+def test_nobody_waits_for_the_log_of_another_tenant(shop, monkeypatch):
+    seals.seal_up()
+    found("willow")
+    monkeypatch.setattr(queries, "LATE_S", 0.0)
+    with tenancy(shop.tenant):
+        assert not queries.lag(shop.tenant).is_late
+    assert queries.backlog().is_late
