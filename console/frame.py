@@ -9,9 +9,10 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from approvals import queries as before
-from console import queries
+from console import queries, words
 from console.intake import intake
-from ledger.queries import record
+from console.seal import seal
+from ledger.queries import log, record
 from reviews import queries as after
 
 _PLACES: Final = (
@@ -21,6 +22,7 @@ _PLACES: Final = (
     ("incidents", "i", "Incidents"),
     ("actions", "x", "Actions"),
     ("systems", "s", "Systems"),
+    ("ledger", "l", "Ledger"),
     ("audit", "u", "Audit"),
 )
 _ONLY_FOR: Final = {"audit": frozenset({"compliance", "administrator"})}
@@ -65,7 +67,9 @@ def _frame(request: Any) -> dict[str, Any]:
             for name, key, word in _PLACES
             if name not in _ONLY_FOR or _ONLY_FOR[name] & request.caller.roles
         ],
-        "seal": {"word": "not yet sealed", "at": None},
+        "seal": seal(tenant.id, at=request.as_of),
+        "alarms": [words.alarm(each.kind) for each in log.alarms(tenant.id)],
+        "ledger": reverse("ledger", args=[slug]),
         "freezes": freezes,
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

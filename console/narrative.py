@@ -19,6 +19,7 @@ from console import words
 from console.account import names
 from console.sentences import Said, sentence
 from ledger.queries import record, search
+from ledger.queries.log import Place
 from ledger.rules import envelope as envelopes
 from ledger.rules.canonical import parse
 from ledger.rules.refusals import Refused
@@ -38,7 +39,7 @@ class Line:
     state: str
     hash: str
     href: str
-    place: search.Standing | None
+    place: Place | None
     evidence: list[dict[str, str]]
     broken: str
 
@@ -123,7 +124,7 @@ def _told(tenant: Any, title: str, facts: list[tuple[str, str]], rows: list[Any]
     )
 
 
-def _line(slug: str, event: Any, said: Said, *, place: search.Standing | None, broken: str) -> Line:
+def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str) -> Line:
     moved = event.state != event.from_state
     return Line(
         at=event.at,

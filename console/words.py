@@ -278,18 +278,33 @@ EVENTS: Final[dict[str, str]] = {
     "system_answers_again": "System answers again",
     "reading_budget_spent": "Reading budget spent",
     "unwinding_began": "Taking back began",
+    "unwinding_ended": "Taking back ended",
+    "log_opened": "Log opened",
+    "restored": "Log opened after a restore",
+    "key_rotated": "Signing key changed",
+    "checkpoint_anchored": "Checkpoint anchored",
+    "log_closed": "Log closed",
+    "alarm_raised": "Alarm raised",
+    "alarm_acknowledged": "Alarm answered",
     "hook_created": "Webhook address made",
     "hook_revoked": "Webhook address closed",
     "hook_secret_changed": "Webhook secret changed",
 }
+ALARMS: Final[dict[str, str]] = {
+    "LOG_DAMAGED": "What is stored is not what was recorded",
+    "HISTORY_FORKED": "The log does not continue what was signed before",
+    "LOG_UNGUARDED": "The signer does not know this log",
+    "RECORD_BROKEN": "An integrity check found a break in the record",
+    "NOT_SEALING": "The log does not keep up with the record",
+}
+ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",
     "approval": "Approval",
     "case": "Case",
     "evidence": "Evidence",
     "narrative": "Narrative",
-    "session": "Session",
-    "run": "Run",
+    "log": "Log",
 }
 SUBJECTS: Final[dict[str, str]] = {
     "action": "Action",
@@ -334,6 +349,10 @@ def sentence(code: str) -> str:
 
 def event(kind: str) -> str:
     return EVENTS.get(kind, sentence(kind))
+
+
+def alarm(kind: str) -> str:
+    return ALARMS.get(kind, sentence(kind))
 
 
 def discrepancy(code: str) -> str:

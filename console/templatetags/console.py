@@ -146,7 +146,7 @@ def class_chips(side_effect: str, reversible: str) -> SafeString:
 @register.simple_tag
 def standing(place: Any) -> str:
     """Where an event stands in its log, in few words."""
-    if place is None:
+    if not place:
         return "not yet sealed"
     number = f"{place.log}:{place.index}" if place.log > 1 else str(place.index)
     return f"no. {number}" if place.sealed else f"no. {number}, not signed yet"

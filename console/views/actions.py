@@ -19,11 +19,11 @@ from console import saga, words
 from console.account import account, pretty
 from console.forms import ActionFilter
 from console.http import Request, in_tenant, looked
+from console.proofs import panel
 from console.story import story
 from console.templatetags.console import marked, stamp, state_badge
 from console.title import title
 from ledger.queries import record as queries
-from ledger.queries import search
 from reviews.operations import schedules
 
 PAGE = 50
@@ -54,10 +54,12 @@ def browse(request: Request) -> HttpResponse:
 def action(request: Request, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
     looked(request, "action", found.id)
+    told = account(request.tenant, found)
     context = {
         "here": "actions",
         "actions_href": reverse("actions", args=[request.tenant.slug]),
-        "shown": story(account(request.tenant, found), caller=request.caller),
+        "shown": story(told, caller=request.caller),
+        "proof": panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
         "strip": saga.strip(request.tenant.id, found.run_id),
         "origin": saga.origin(request.tenant.id, found),
     }
@@ -77,7 +79,8 @@ def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
         "event": event,
         "word": words.event(event.kind),
         "actor": told.names.get(event.actor_id, event.actor_kind),
-        "place": search.standings(request.tenant.id, [(action_id, seq)]).get((action_id, seq)),
+        "proof": (proof := panel(request.tenant.slug, request.tenant.id, event)),
+        "place": proof["place"] if proof else None,
         "entry_hash": bytes(event.entry_hash).hex(),
         "prev_hash": bytes(event.prev).hex() if event.prev else "",
         "envelope": bytes(event.envelope).decode(),

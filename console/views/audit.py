@@ -19,6 +19,7 @@ from console.account import names, pretty
 from console.api.caller import NotAllowed
 from console.forms import AuditFilter, SightingFilter
 from console.http import Request, in_tenant
+from console.proofs import panel
 from console.templatetags.console import moment, plainly, standing
 from ledger.operations.record import SYSTEM_ACTOR
 from ledger.queries import record, search
@@ -95,7 +96,8 @@ def event(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
         "subject": words.SUBJECTS.get(row.subject_kind, words.sentence(row.subject_kind)),
         "subject_href": _page(request, row.subject_kind, row.subject_id),
         "actor": names(request.tenant.id).get(row.actor_id, row.actor_kind),
-        "place": search.standings(request.tenant.id, [(subject_id, seq)]).get((subject_id, seq)),
+        "proof": (proof := panel(request.tenant.slug, request.tenant.id, row)),
+        "place": proof["place"] if proof else None,
         "entry_hash": bytes(row.entry_hash).hex(),
         "prev_hash": bytes(row.prev).hex() if row.prev else "",
         "envelope": bytes(row.envelope).decode(),

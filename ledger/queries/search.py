@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db import OperationalError
 
+from ledger.queries.log import Place
 from ledger.rules.ids import lower_bound
 from ledger.rules.refusals import Refused
 from ledger.tenancy import apart, ask
@@ -78,15 +79,6 @@ class Found:
     actor_kind: str
     actor_id: UUID
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where an event stands: its log and index, and whether a signed checkpoint covers it."""
-
-    log: int
-    index: int
-    sealed: bool
 
 
 _COLUMNS: LiteralString = (
@@ -216,7 +208,7 @@ def _plain(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def standings(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], Standing]:
+def standings(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple[UUID, int], Place]:
     """Where these events (subject, seq) stand in their logs; those without a leaf are left out."""
     wanted = list(events)
     rows = ask(
@@ -225,4 +217,4 @@ def standings(tenant_id: UUID, events: Iterable[tuple[UUID, int]]) -> dict[tuple
         " WHERE l.tenant_id = $1 AND (l.subject_id, l.seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
         *(tenant_id, [subject for subject, _ in wanted], [seq for _, seq in wanted]),
     )
-    return {(subject, seq): Standing(log, index, sealed) for subject, seq, log, index, sealed in rows}
+    return {(subject, seq): Place(log, index, sealed) for subject, seq, log, index, sealed in rows}

@@ -1,4 +1,4 @@
-/* Counterfoil's one script. Pages work without it, except for keys, copying, live rows and the inspector. */
+/* Counterfoil's script, but for proofs (proof.js). Pages work without it, except for keys, copying, live rows and the inspector. */
 "use strict";
 
 const root = document.documentElement;
@@ -297,6 +297,7 @@ function replace(part, other) {
   served.set(other, fresh);
   for (const summary of all("details > summary", other)) if (open.has(summary.textContent.trim())) summary.parentElement.open = true;
   window.htmx?.process(other);
+  document.dispatchEvent(new CustomEvent("counterfoil:replaced"));
 }
 
 function warn(part) {

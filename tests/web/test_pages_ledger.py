@@ -1,0 +1,229 @@
+"""Ledger: what the header says of the seal, checkpoints and proofs, what is not anchored, and alarms."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ledger.tenancy import tenancy
+from tests.seals import seal_up
+from tests.visitors import visitor, words
+
+
+def head(stage):
+    from ledger.queries import log
+
+    with tenancy(stage.tenant):
+        return log.newest(stage.tenant)
+
+
+def test_before_there_is_a_log_the_page_says_so(stage):
+    said = words(visitor(stage, "reviewer").page("ledger"))
+    assert "No log has been opened yet" in said
+    assert "wait for a place" in said
+    assert "not sealed" in words(visitor(stage, "reviewer").page())
+
+
+@pytest.mark.req("R-UI-13")
+def test_the_page_shows_the_signed_checkpoint_and_the_key(stage):
+    stage.done()
+    seal_up()
+    page = visitor(stage, "reviewer").page("ledger")
+    newest = head(stage)
+    assert newest.note.decode() in page.replace("&#x27;", "'")
+    assert f"{newest.origin}+" in page
+    said = words(page)
+    assert f"Entries {newest.size} Signed {newest.size} Wait for a place 0" in said
+    assert "sealed" in words(visitor(stage, "reviewer").page())
+
+
+def test_what_nobody_outside_holds_is_never_called_safe(stage):
+    """L21: without a witness the page says that it is not anchored; there is no green."""
+    stage.done()
+    seal_up()
+    page = visitor(stage, "compliance").page("ledger")
+    assert "Not anchored. Nobody outside has signed or stamped a checkpoint" in words(page)
+    anchors = page.split('data-part="anchors"')[1].split("</section>")[0]
+    assert 'data-kind="unknown"' in anchors
+    assert 'data-outcome="true"' not in anchors
+
+
+def test_what_came_after_the_newest_anchor_is_counted(stage):
+    from ledger.models import Anchor
+    from ledger.operations.record import new_id
+
+    stage.propose()
+    seal_up()
+    at, size = datetime.now(UTC), head(stage).size
+    with tenancy(stage.tenant):
+        Anchor.objects.create(
+            tenant_id=stage.tenant, id=new_id(at), log=1, size=size, kind="witness", name="witness.example/1",
+            evidence=b"line", at=at,
+        )  # fmt: skip
+    stage.propose()
+    seal_up()
+    said = words(visitor(stage, "compliance").page("ledger"))
+    after = head(stage).size - size
+    assert f"witness.example/1: up to {size}" in said
+    assert f"{after} entries after that are not anchored" in said
+
+
+# Proofs
+
+
+@pytest.mark.req("R-LE-02")
+def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
+    from ledger.queries import proofs, record
+
+    action_id = stage.done()
+    seal_up()
+    reader = visitor(stage, "reviewer")
+    with tenancy(stage.tenant):
+        found = proofs.leaf(stage.tenant, 1, 7)
+        event = record.event(stage.tenant, action_id, 1)
+    for asked in ("7", found.hash.hex(), f"http://console.test/t/orchid/events/{found.subject_id}/{found.seq}"):
+        page = reader.page("ledger", entry=asked)
+        assert 'data-holds="yes"' in page, asked
+        assert "Entry 7:" in words(page)
+    assert "Entry" in words(reader.page("ledger", entry=bytes(event.entry_hash).hex()))
+    for nothing in ("999999", "0" * 64, "rubbish", f"events/{action_id}/99"):
+        assert "This log has no such entry." in words(reader.page("ledger", entry=nothing)), nothing
+
+
+@pytest.mark.req("R-LE-02")
+def test_one_checkpoint_is_shown_to_continue_another(stage):
+    stage.propose()
+    seal_up()
+    old = head(stage).size
+    stage.done()
+    seal_up()
+    reader = visitor(stage, "reviewer")
+    page = reader.page("ledger", **{"from": str(old)})
+    assert 'data-holds="yes"' in page
+    assert f"begins with those {old}." in words(page)
+    assert "No checkpoint of that size was kept" in words(reader.page("ledger", **{"from": str(old - 1)}))
+    assert "Sizes are between" in words(reader.page("ledger", **{"from": "99999"}))
+    assert "A size is a number" in words(reader.page("ledger", **{"from": "-1"}))
+
+
+def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
+    from ledger.queries import log, record
+
+    action_id = stage.propose()
+    seal_up()
+    real = record.one_event
+
+    def changed(*asked):
+        row, entry, detail = real(*asked)
+        row.entry_hash = b"\x00" * 32
+        return row, entry, detail
+
+    monkeypatch.setattr(record, "one_event", changed)
+    with tenancy(stage.tenant):
+        place = log.place(stage.tenant, action_id, 1)
+    page = visitor(stage, "compliance").page("ledger", entry=str(place.index))
+    assert 'data-holds="no"' in page
+    assert "This does not hold." in words(page)
+
+
+def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
+    """The answer is checked here with the rules alone: nothing of it is trusted but the key."""
+    from ledger.rules import checkpoint, notes
+    from ledger.rules.merkle import leaf_hash, verify_inclusion
+
+    action_id = stage.propose()
+    reader = visitor(stage, "reviewer")
+    unsealed = reader.get(f"events/{action_id}/1/proof")
+    assert (unsealed.status_code, unsealed.json()["code"]) == (409, "NOT_SIGNED")
+    seal_up()
+    told = reader.get(f"events/{action_id}/1/proof").json()
+    note = notes.parse(told["checkpoint"].encode())
+    notes.verified(note, [notes.read_vkey(key) for key in told["keys"]])
+    point = checkpoint.parse(note.text)
+    verify_inclusion(
+        leaf=leaf_hash(told["envelope"].encode()),
+        index=told["index"],
+        size=point.size,
+        proof=[bytes.fromhex(each) for each in told["hashes"]],
+        root=point.root,
+    )
+    page = reader.page(f"actions/{action_id}")
+    assert f'data-proof="/t/orchid/events/{action_id}/' in page
+    assert re.search(r"In the log no\. \d+", words(page))
+    assert reader.get("ledger/1/growth/1/2").json()["hashes"]
+    assert reader.get("ledger/1/growth/1/999999").status_code == 404
+    assert reader.get("ledger/9/growth/1/2").status_code == 404
+
+
+# The header
+
+
+def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
+    from console import seal
+    from ledger.queries import log
+
+    stage.propose()
+    seal_up()
+    at = datetime.now(UTC)
+    assert 'class="seal" href' in visitor(stage, "reviewer").page()
+    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=7, oldest_s=40.0, unsigned_s=None))
+    page = visitor(stage, "reviewer").page()
+    assert 'class="seal" data-wrong' in page
+    assert "not sealing since 40 s ago" in words(page)
+    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
+    with tenancy(stage.tenant):
+        assert not seal.seal(stage.tenant, at=at).is_wrong
+        silent = seal.seal(stage.tenant, at=at + timedelta(minutes=3))
+    assert silent.is_wrong
+    assert "no sign of life" in silent.why
+
+
+# Alarms
+
+
+def raised(stage, kind="LOG_DAMAGED"):
+    from ledger.operations import logs
+    from ledger.queries import log
+
+    at = datetime.now(UTC)
+    logs.raise_alarm(tenant_id=stage.tenant, kind=kind, detail="Event 3 has another hash.", at=at)
+    with tenancy(stage.tenant):
+        return log.alarms(stage.tenant)[0].id
+
+
+@pytest.mark.req("R-LE-02")
+def test_an_alarm_is_the_first_thing_that_anybody_sees(stage):
+    stage.propose()
+    seal_up()
+    assert "Tamper alarm" not in visitor(stage, "reviewer").page()
+    raised(stage)
+    for role in ("reviewer", "operator", "compliance", "administrator"):
+        for path in ("", "actions", "ledger"):
+            page = visitor(stage, role).page(path)
+            body = page.split('<main id="main"')[1]
+            assert words(body).index("Tamper alarm: What is stored is not what was recorded.") < 60
+    assert "Event 3 has another hash." in words(visitor(stage, "reviewer").page("ledger"))
+
+
+@pytest.mark.req("R-LE-21")
+def test_an_alarm_is_answered_with_what_was_found(stage):
+    from ledger.queries import record
+
+    stage.propose()
+    seal_up()
+    alarm = raised(stage)
+    path = f"ledger/alarms/{alarm}/acknowledge"
+    assert visitor(stage, "operator").post(path, reason="It is fine.").status_code == 403
+    auditor = visitor(stage, "compliance")
+    auditor.post(path, reason="")
+    assert "Tamper alarm" in auditor.page()
+    auditor.post(path, reason="A disk was changed; restored from the backup of Monday.")
+    assert "Tamper alarm" not in auditor.page()
+    assert "Answered What is stored is not what was recorded" in words(auditor.page("ledger"))
+    with tenancy(stage.tenant):
+        event, _, detail = record.history(stage.tenant, head(stage).id)[-1]
+    assert (event.kind, event.actor_id) == ("alarm_acknowledged", stage.person("compliance").actor_id)
+    assert detail["reason"] == "A disk was changed; restored from the backup of Monday."
+    assert auditor.post(path, reason="Again.").status_code == 404
