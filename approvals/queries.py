@@ -136,6 +136,11 @@ def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
     return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id).first()
 
 
+def executors(tenant_id: UUID) -> list[Executor]:
+    """The registered executors, in the order of their names."""
+    return list(Executor.objects.filter(tenant_id=tenant_id).order_by("executor_id"))
+
+
 def may_use(executor: Executor, key_actor: UUID) -> bool:
     """Whether this API key may act as the executor: it registered it, or an operator did, for nobody in particular."""
     return executor.key_actor in (key_actor, executor.id)

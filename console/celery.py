@@ -72,6 +72,7 @@ app.conf.update(
         "recover": {"task": "reviews.tasks.recover", "schedule": 1.0, "options": {"expires": 5}},
         "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},
+        "work-exports": {"task": "console.tasks.work_exports", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
         "watch-changes": {
             "task": "reviews.tasks.watch_changes",

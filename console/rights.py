@@ -54,6 +54,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_hold": CHANGE,
     "ledger_retention": CHANGE,
     "ledger_blank": READ,
+    "ledger_export": CHANGE,
     "ledger_order": OWN,
     "ledger_unwinding": CHANGE,
     "approvals_agent": CHANGE,

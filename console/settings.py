@@ -102,6 +102,8 @@ _local = _public.hostname in ("localhost", "127.0.0.1", "::1")
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
 COUNTERFOIL_GUARD = Path(os.environ.get("COUNTERFOIL_GUARD") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+# Where exports are put together and kept until they end; workers and web processes must see the same folder.
+COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")

@@ -12,7 +12,9 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
-from console import operations, queries
+from console import exporting, operations, queries
+from ledger.operations import exports
+from ledger.queries import exports as exported
 from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -40,6 +42,8 @@ def tidy() -> None:
     operations.forget(before=at - KEPT)
     hooks.forget(before=at - DELIVERIES_KEPT)
     budgets.forget(at=at)
+    for tenant in record.tenants():
+        exports.remove_ended(tenant_id=tenant.id, at=at)
 
 
 @shared_task
@@ -76,3 +80,33 @@ def _worked(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool
         log.exception("an item of batch %s could not be worked off", batch_id)
         batches.give_up(tenant_id=tenant_id, batch_id=batch_id, at=timezone.now())
         return True
+
+
+# The last step of an export writes everything into one file, however large; it is not cut short like other work.
+@shared_task(soft_time_limit=3600, time_limit=3660)
+def work_exports() -> int:
+    """Go on with every export for a while, one piece of each in turn; how many pieces were made.
+
+    A worker that dies leaves what it has made; the next one goes on from there, at the next tick.
+    """
+    until, made, running = time.monotonic() + WITHIN_S, 0, _exporting()
+    while running and time.monotonic() < until:
+        running = [each for each in running if _exported(*each)]
+        made += len(running)
+    return made
+
+
+def _exporting() -> list[tuple[UUID, UUID]]:
+    found = []
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            found += [(tenant.id, export_id) for export_id in exported.running_exports(tenant.id)]
+    return found
+
+
+def _exported(tenant_id: UUID, export_id: UUID) -> bool:
+    try:
+        return exporting.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+    except (DatabaseError, OSError):
+        log.exception("the export %s could not go on", export_id)
+        return False

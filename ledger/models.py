@@ -607,3 +607,38 @@ class Alarm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.raised_at}"
+
+
+class Export(models.Model):
+    """A bundle that somebody asked for: what of the log, how far it is, and where the result is.
+
+    `log`, `start` and `end` are fixed when the work begins (before, the log is 0); everything before `done` stands in
+    pieces on disk.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=16)
+    wanted = models.JSONField()
+    event_id = models.UUIDField()
+    requested_by = models.UUIDField()
+    requester_kind = models.CharField(max_length=20)
+    requested_at = models.DateTimeField()
+    log = models.IntegerField(default=0)
+    start = models.BigIntegerField(default=0)
+    end = models.BigIntegerField(default=0)
+    done = models.BigIntegerField(default=0)
+    chunks = models.IntegerField(default=0)
+    withheld = models.BigIntegerField(default=0)
+    size = models.BigIntegerField(null=True)
+    sha256 = models.CharField(max_length=64, default="")
+    reason = models.CharField(max_length=1000, default="")
+    finished_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "state", "id"], name="export_by_state")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"

@@ -649,6 +649,53 @@ class RecoveryDecision(Answer):
     held_for_a_person: bool
 
 
+# Ledger and exports
+
+
+class Inclusion(Answer):
+    origin: str
+    index: int
+    size: int
+    leaf_hash: str
+    hashes: list[str] = Field(description="The audit path, the leaf's sibling first, in hex (RFC 6962).")
+
+
+class Growth(Answer):
+    origin: str
+    since: int = Field(alias="from")
+    upto: int = Field(alias="to")
+    hashes: list[str] = Field(description="The consistency proof, in hex (RFC 6962).")
+
+
+class LedgerEvent(Answer):
+    index: int
+    leaf_hash: str
+    envelope: str = Field(description="The canonical bytes that are hashed, as text.")
+
+
+class LedgerEvents(Answer):
+    items: list[LedgerEvent]
+    next: int | None = Field(description="The index to go on from; null at the end.")
+
+
+class Export(Answer):
+    export_id: str
+    state: Literal["REQUESTED", "FINISHED", "FAILED"]
+    requested_at: datetime
+    wanted: dict[str, Any]
+    log: int | None
+    start: int | None = Field(description="The first index of the range, once it is known.")
+    end: int | None = Field(description="The index behind the last one.")
+    done: int = Field(description="How many entries are written.")
+    total: int
+    withheld: int
+    size: int | None
+    sha256: str | None
+    reason: str | None = Field(description="Why it came to nothing.")
+    finished_at: datetime | None
+    expires_at: datetime | None = Field(description="When the bundle is removed.")
+
+
 # Operations
 
 

@@ -125,6 +125,12 @@ def body_of(schema: str, *, file: str = "") -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def content_of(kind: str) -> dict[str, Any]:
+    """An answer that is no JSON."""
+    schema = {"type": "string"} if kind.startswith("text/") else {"type": "string", "format": "binary"}
+    return {"responses": {200: {"description": "OK", "content": {kind: {"schema": schema}}}}}
+
+
 def completed(document: dict[str, Any]) -> dict[str, Any]:
     """The document with everything that holds for all operations alike."""
     components = document["components"]
@@ -169,6 +175,10 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         "503": True,
     }
     declared = {str(status): said for status, said in operation["responses"].items()}
+    for said in declared.values():
+        if len(said.get("content", {})) > 1:
+            # Ninja describes every answer as JSON; what `content_of` says stands beside it.
+            del said["content"]["application/json"]
     refusals = {
         status: {"$ref": f"#/components/responses/Problem{status}"}
         for status, possible in statuses.items()

@@ -18,7 +18,9 @@ from console.api import (
     document,
     erasures,
     executions,
+    exports,
     incidents,
+    ledger,
     operations,
     people,
     problems,
@@ -98,6 +100,8 @@ for router in (
     incidents,
     workflows,
     erasures,
+    ledger,
+    exports,
     operations,
 ):
     api.add_router("", router.router)

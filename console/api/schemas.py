@@ -323,3 +323,44 @@ class RetentionBody(Body):
     standing: Annotated[
         bool, Field(description="Whether what has run out is erased without two people asking each time.")
     ] = False
+
+
+# Ledger and exports
+
+Index = Annotated[int, Field(ge=0, le=2**53 - 1)]
+
+
+class InclusionWanted(Schema):
+    index: Index
+    size: Annotated[int | None, Field(ge=1, le=2**53 - 1)] = None
+
+
+class ConsistencyWanted(Schema):
+    since: Annotated[int, Field(alias="from", ge=0, le=2**53 - 1)]
+    upto: Annotated[int | None, Field(alias="to", ge=0, le=2**53 - 1)] = None
+
+
+class EventsWanted(Schema):
+    since: Annotated[int, Field(alias="from", ge=0, le=2**53 - 1)] = 0
+    upto: Annotated[int | None, Field(alias="to", ge=0, le=2**53 - 1)] = None
+    action: UUID | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class ExportBody(Body):
+    """`from` and `to` are indexes of the log or times; `since` is the size of a checkpoint that you kept."""
+
+    start: Annotated[
+        Index | Annotated[str, Field(max_length=40)] | None, Field(alias="from", description="An index, or a time.")
+    ] = None
+    end: Annotated[
+        Index | Annotated[str, Field(max_length=40)] | None, Field(alias="to", description="An index, or a time.")
+    ] = None
+    filters: dict[Annotated[str, Field(max_length=40)], Annotated[str, Field(min_length=1, max_length=512)]] = {}
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    payloads: bool = True
+    since: Annotated[int | None, Field(ge=1, le=2**53 - 1)] = None
+    log: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+
+    def wanted(self) -> dict[str, Any]:
+        return self.model_dump(by_alias=True)

@@ -82,7 +82,7 @@ def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **f
     Filters: state, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the target),
     since and until (datetimes).
     """
-    found = Action.objects.filter(_wanted(filters), tenant_id=tenant_id)
+    found = Action.objects.filter(wanted(filters), tenant_id=tenant_id)
     if before is not None:
         found = found.filter(id__lt=before)
     return list(found.order_by("-id")[:limit])
@@ -105,12 +105,13 @@ _FILTERS = {
 }
 
 
-def _wanted(filters: dict[str, Any]) -> Q:
-    wanted = Q()
+def wanted(filters: Mapping[str, Any]) -> Q:
+    """The actions that these filters choose (see `actions`)."""
+    found = Q()
     for name, value in filters.items():
         if value is not None and value != "":
-            wanted &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
-    return wanted
+            found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
+    return found
 
 
 def actions_to_start(

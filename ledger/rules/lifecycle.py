@@ -213,6 +213,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
         {("", "PROPOSED"), ("PROPOSED", "ACTIVE"), ("PROPOSED", "WITHDRAWN"), ("ACTIVE", "SUPERSEDED")}
     ),
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
+    "export": frozenset({("", "REQUESTED"), ("REQUESTED", "FINISHED"), ("REQUESTED", "FAILED")}),
     "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
 }
 """Legal pairs by kind of subject; the empty start state means that the event creates the subject."""

@@ -93,7 +93,7 @@ def test_no_call_reaches_another_tenant(shop: Workshop, sent: list[Sent], others
             assert answer.status_code in allowed, where
             assert leaked(secrets, call.text, answer.content) == [], where
             kind = "application/problem+json" if 400 <= answer.status_code < 500 else "application/json"
-            assert answer["Content-Type"] == kind, where
+            assert answer["Content-Type"] in (kind, call.kind), where
     assert record_of(shop) == before
 
 
@@ -184,7 +184,9 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
     """One of the tenant's things for each name in a route; a page about a new thing must be added here."""
 
     def first(name: str) -> str:
-        found = re.search(rf'"{name}":"([^"]+)"', " ".join(call.content.decode() for call in sent[::-1]))
+        found = re.search(
+            rf'"{name}":"([^"]+)"', " ".join(call.content.decode("utf-8", "replace") for call in sent[::-1])
+        )
         assert found, name
         return found.group(1)
 

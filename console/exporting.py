@@ -1,0 +1,29 @@
+"""What an export needs from both sides of the record: the public keys that its bundle shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from approvals import queries as before
+from approvals.operations.orders import grant_public_key
+from approvals.rules import grants
+from ledger.operations import exports
+
+
+def advance(*, tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> bool:
+    """One piece of an export, or its end; False where there is nothing to do for us now."""
+    return exports.advance(tenant_id=tenant_id, export_id=export_id, clock=clock, keys=public_keys)
+
+
+def public_keys(tenant_id: UUID) -> bytes:
+    """The keys that grants and proofs of possession are signed with, for information: a verifier trusts none of it."""
+    executors = [
+        {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
+        for each in before.executors(tenant_id)
+    ]
+    document = {"grants": grants.jwks([grant_public_key()]), "executors": executors}
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
