@@ -47,6 +47,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_tip": READ,
     "ledger_checkpoint": READ,
     "ledger_anchor": APPEND,
+    "ledger_anchoring": CHANGE,
     "ledger_alarm": CHANGE,
     # What is erased, held and kept is decided here and done by the eraser.
     "ledger_erasure": CHANGE,

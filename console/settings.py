@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.keys import missing_keys
+from console.outsiders import Unusable, authorities, is_address, witnesses
+
+T = TypeVar("T")
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -88,6 +92,16 @@ def _secrets_dir() -> Path:
     return folder
 
 
+def _file(name: str, read: Callable[[Path], T]) -> T | None:
+    path = os.environ.get(name)
+    if not path:
+        return None
+    try:
+        return read(Path(path))
+    except Unusable as wrong:
+        _stop(f"{name}: {wrong}")
+
+
 # What this installation is
 
 COUNTERFOIL_SECRETS_DIR = _secrets_dir()
@@ -107,6 +121,17 @@ COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
+
+# Who vouches for the logs to outsiders: nobody, unless somebody is named.
+COUNTERFOIL_WITNESSES = _file("COUNTERFOIL_WITNESSES", witnesses)
+COUNTERFOIL_ANCHOR_EVERY_S = _number("COUNTERFOIL_ANCHOR_EVERY_S", 60)
+COUNTERFOIL_TSA_ROOTS = _file("COUNTERFOIL_TSA_ROOTS", authorities) or ()
+COUNTERFOIL_TSA_URL = os.environ.get("COUNTERFOIL_TSA_URL") or None
+COUNTERFOIL_STAMP_EVERY_S = _number("COUNTERFOIL_STAMP_EVERY_S", 600)
+if (COUNTERFOIL_TSA_URL is None) != (COUNTERFOIL_TSA_ROOTS == ()):
+    _stop("COUNTERFOIL_TSA_URL and COUNTERFOIL_TSA_ROOTS belong together: set both, or neither.")
+if COUNTERFOIL_TSA_URL is not None and not is_address(COUNTERFOIL_TSA_URL):
+    _stop("COUNTERFOIL_TSA_URL must look like https://tsa.example.org/stamp.")
 
 DEBUG = _flag("COUNTERFOIL_DEBUG", False)
 SECRET_KEY = (COUNTERFOIL_SECRETS_DIR / "django_secret").read_text().strip()

@@ -587,6 +587,20 @@ class Retention(models.Model):
         return f"{self.state} {self.id}"
 
 
+class Anchoring(models.Model):
+    """When outsiders of a kind are asked next to vouch for a log, and what was wrong with whom the last time."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "log", "kind")
+    tenant_id = models.UUIDField()
+    log = models.IntegerField()
+    kind = models.CharField(max_length=8)
+    due_at = models.DateTimeField()
+    faults = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.log}"
+
+
 class Alarm(models.Model):
     """Something about the record that must not be so; it stands until a person has looked at it."""
 
