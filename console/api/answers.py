@@ -285,6 +285,8 @@ class Action(ActionRow):
     event: str = ""
     actor: Actor | None = None
     at: datetime | None = None
+    recorded_at: datetime | None = Field(None, description="By the clock of the database.")
+    clocks_differ: bool = Field(False, description="The clock of whoever wrote it was over five seconds off.")
     entry: dict[str, Any] | None = None
     prev_hash: str | None = None
     entry_hash: str = ""
@@ -299,6 +301,8 @@ class Event(Answer):
     at: datetime
     entry_id: str = Field("", description="From here on: not for agents.")
     actor: Actor | None = None
+    recorded_at: datetime | None = Field(None, description="By the clock of the database.")
+    clocks_differ: bool = Field(False, description="The clock of whoever wrote it was over five seconds off.")
     entry: dict[str, Any] | None = None
     detail: dict[str, Any] | None = None
     prev_hash: str | None = None

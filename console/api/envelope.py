@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,9 @@ from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from reviews.operations import reports
 from reviews.rules import report as rules
+
+CLOCKS_AGREE = timedelta(seconds=5)
+"""How far the clock of the process that wrote an event may be from the database's before the event says so."""
 
 
 def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
@@ -77,6 +81,8 @@ def event_of(event: Any, entry: dict[str, Any] | None, place: log.Place | None) 
         "event": event.kind,
         "actor": {"kind": event.actor_kind, "id": str(event.actor_id)},
         "at": instant(event.at),
+        "recorded_at": instant(event.recorded_at),
+        "clocks_differ": abs(event.recorded_at - event.at) > CLOCKS_AGREE,
         "entry": entry,
         "prev_hash": bytes(event.prev).hex() if event.prev else None,
         "entry_hash": bytes(event.entry_hash).hex(),

@@ -15,10 +15,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from django.db import connection, transaction
+from django.core.management import call_command
+from django.db import connection, connections, transaction
+from psycopg import sql
 
 from console import processes, programs
 from console.installation import ROOT
+from console.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.guard import read_keys, rotate
 from ledger.operations import record as ledger
 from ledger.queries import log as queries
@@ -26,6 +29,7 @@ from ledger.queries import record
 from ledger.rules import merkle, notes
 from ledger.tenancy import ask, tenancy
 from tests.callers import found
+from tests.conftest import _use
 
 
 def now() -> datetime:
@@ -302,6 +306,60 @@ def test_a_damaged_log_stops_alone_and_raises_an_alarm(process, tenant, superuse
     process.once()
     with tenancy(tenant):
         assert len(queries.alarms(tenant)) == 1
+
+
+@pytest.fixture
+def older_copy(process, tenant, committed_db, run):
+    """A copy of the database from before its last three sealed events, and the process pointed at it."""
+    assert process.once().returncode == 0
+    assert process.once().returncode == 0
+    connections.close_all()
+    name = f"{committed_db.name}_copy"
+    with psycopg.connect(run.postgres.url(SUPERUSER, "postgres"), autocommit=True) as superuser:
+        superuser.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
+                sql.Identifier(name), sql.Identifier(committed_db.name), sql.Identifier(OWNER)
+            )
+        )
+        happen(tenant, 3)
+        assert process.once().returncode == 0
+        with tenancy(tenant):
+            ahead = queries.newest(tenant)
+        for role in (APP, SEQUENCER):
+            superuser.execute(
+                sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(name), sql.Identifier(role))
+            )
+        process.environment["DATABASE_URL"] = run.postgres.url(SEQUENCER, name)
+        _use(name)
+        yield ahead
+        _use(committed_db.name)
+        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def test_a_restored_database_cannot_fork_history(older_copy, process, tenant):
+    """L17, L18: the older copy gets neither a place nor a signature; a new log opens with that fact, and goes on."""
+    subject = happen(tenant, 2)
+    for _ in range(2):
+        assert "is stopped" in process.once().stderr
+    with tenancy(tenant):
+        before = queries.newest(tenant)
+        assert before.size == before.signed_size < older_copy.size
+        assert queries.places(tenant, subject) == {}
+    assert "--reason" in process.command("log", "restored").stderr
+    told = process.command("log", "restored", "--reason", "The disk failed.")
+    assert told.stdout.strip() == f"Opened {before.origin}/2", told.stderr
+    assert process.once().returncode == 0
+    with tenancy(tenant):
+        assert queries.is_sealed(tenant, subject)
+        new, kept = queries.logs(tenant)
+        [(opened, _, detail)] = record.history(tenant, new.id)
+    assert kept.note == before.note
+    assert (opened.kind, detail["signed_size"], detail["before"]["size"]) == ("restored", older_copy.size, before.size)
+    assert (
+        process.command("log", "restored", "--reason", "Again.").stdout.strip()
+        == "Every log continues what was signed."
+    )
+    call_command("verify_ledger", verbosity=0)
 
 
 def test_a_lost_guard_stops_everything_until_a_checkpoint_is_adopted(process, tenant, tmp_path):

@@ -123,3 +123,17 @@ def test_nobody_waits_for_the_log_of_another_tenant(shop, monkeypatch):
     with tenancy(shop.tenant):
         assert not queries.lag(shop.tenant).is_late
     assert queries.backlog().is_late
+
+
+def test_a_clock_that_steps_changes_no_order_and_the_event_says_so(shop, clock):
+    """L14: forth by an hour and back; places follow what was committed, times only tell."""
+    actions = [shop.propose(path="one.md")]
+    clock.forward(hours=1)
+    actions.append(shop.propose(path="two.md"))
+    clock.forward(hours=-1)
+    actions.append(shop.propose(path="three.md"))
+    seals.seal_up()
+    told = [shop.history(action_id) for action_id in actions]
+    indexes = [event["log"]["index"] for history in told for event in history]
+    assert indexes == sorted(indexes)
+    assert [{event["clocks_differ"] for event in history} for history in told] == [{False}, {True}, {False}]
