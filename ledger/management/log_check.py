@@ -1,0 +1,98 @@
+"""The check of a tenant's logs, block by block, in one process or in several (`ledger.rules.log_check`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from multiprocessing import get_context
+from uuid import UUID
+
+import django
+
+from ledger.queries import log as logs
+from ledger.queries import log_check as queries
+from ledger.queries.log import LogHead
+from ledger.rules import checkpoint, log_check, notes
+from ledger.rules.log_check import LogBroken, Summit, Walked
+from ledger.rules.notes import Verifier
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+
+Task = tuple[UUID, int, range, tuple[int, ...]]
+Walks = Callable[[Iterable[Task]], Iterator[Walked]]
+
+
+@contextmanager
+def walking(processes: int) -> Iterator[Walks]:
+    """What walks blocks, in their order: this process, or so many others."""
+    if processes == 1:
+        yield lambda tasks: map(walked, tasks)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=django.setup) as pool:
+        yield lambda tasks: pool.map(walked, tasks)
+        pool.shutdown(cancel_futures=True)
+
+
+def walked(task: Task) -> Walked:
+    """One block, in a transaction of its own: a long one would keep the queue of the log from being cleaned."""
+    tenant_id, log, places, marks = task
+    with tenancy(tenant_id):
+        tiles = queries.tiles_of(tenant_id, log, places)
+        # Closed on a break, too: the connection does nothing else while it streams.
+        with closing(queries.leaves(tenant_id, log, places)) as leaves:
+            return log_check.walk(places, leaves, tiles, marks)
+
+
+def check(tenant_id: UUID, walks: Walks, keys: Sequence[Verifier] = ()) -> tuple[int, int]:
+    """How many entries and signed heads were checked in a tenant's logs; `LogBroken` names the first that is wrong.
+
+    With `keys` nobody else's signature counts; without them the keys do that the log itself names.
+    """
+    with tenancy(tenant_id):
+        heads = logs.logs(tenant_id)
+    counts = [_check(tenant_id, head, walks, keys) for head in heads]
+    with tenancy(tenant_id):
+        lost = queries.without_place(tenant_id)
+    if lost is not None:
+        raise LogBroken(sum(head.size for head in heads), f"event {lost[1]} of {lost[0]} has no place, and none waits.")
+    return sum(entries for entries, _ in counts), sum(signed for _, signed in counts)
+
+
+def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier]) -> tuple[int, int]:
+    with tenancy(tenant_id):
+        trusted = keys or [notes.read_vkey(each) for each in queries.vkeys(tenant_id, head.id)]
+        signed = _signed(head, queries.notes(tenant_id, head.number), trusted)
+        summit = Summit(queries.tiles_above(tenant_id, head.number), signed)
+    tasks = (
+        (tenant_id, head.number, places, tuple(size for size in signed if places.start < size <= places.stop))
+        for places in log_check.blocks(head.size)
+    )
+    try:
+        for each in walks(tasks):
+            summit.add(each)
+        summit.finish(head.root)
+    except LogBroken as broken:
+        with tenancy(tenant_id):
+            raise LogBroken(
+                broken.index, broken.what + queries.event_at(tenant_id, head.number, broken.index)
+            ) from None
+    return head.size, len(signed)
+
+
+def _signed(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier]) -> dict[int, bytes]:
+    """The roots that the log's checkpoints name, by size; each of them must be signed, and be of this log."""
+    found: dict[int, bytes] = {}
+    for data in stored:
+        try:
+            note = notes.parse(data)
+            point = checkpoint.parse(note.text)
+            notes.verified(note, keys)
+        except Refused as refusal:
+            raise LogBroken(max(found, default=0), f"the next checkpoint is not good: {refusal.detail}") from None
+        if point.origin != head.origin or found.setdefault(point.size, point.root) != point.root:
+            raise LogBroken(max(found, default=0), f"a checkpoint of {point.size} entries is of another log.")
+        if point.size > head.size:
+            raise LogBroken(head.size, f"it is not there, and a log of {point.size} entries was signed.")
+    found.pop(0, None)
+    return found

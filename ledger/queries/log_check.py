@@ -1,0 +1,99 @@
+"""What the check of a whole log reads: leaves with their events, tiles, and the checkpoints that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from uuid import UUID
+
+import orjson
+import psycopg
+from django.db import connection
+
+from ledger.rules.log_check import BLOCK, Row
+from ledger.rules.tiles import WIDTH, Tile
+from ledger.tenancy import ask
+
+_STREAMED = 1000
+
+
+def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
+    """These leaves in order, each with the bytes and the hash of its event; read as they come, never held."""
+    connection.ensure_connection()
+    # One look-up per leaf, by the whole key: events were written in nearly this order, so their pages are at hand.
+    ask("SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)")
+    with connection.wrap_database_errors:
+        cursor = psycopg.RawCursor(connection.connection)
+        yield from cursor.stream(
+            "SELECT l.index, e.envelope, e.entry_hash FROM ledger_leaf l LEFT JOIN ledger_event e"
+            " ON e.tenant_id = $1 AND e.subject_id = l.subject_id AND e.seq = l.seq"
+            " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4 ORDER BY l.index",
+            (tenant_id, log, places.start, places.stop),
+            binary=True,
+            size=_STREAMED,
+        )
+
+
+def tiles_of(tenant_id: UUID, log: int, places: range) -> dict[Tile, bytes]:
+    """The tiles of levels 0 and 1 over the leaves of one block."""
+    rows = ask(
+        "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2"
+        " AND (level = 0 AND index >= $3 AND index < $4 OR level = 1 AND index = $5)",
+        *(tenant_id, log, places.start // WIDTH, -(-places.stop // WIDTH), places.start // BLOCK),
+    )
+    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+def tiles_above(tenant_id: UUID, log: int) -> dict[Tile, bytes]:
+    """The tiles of level 2 and above: one for every sixteen million leaves."""
+    rows = ask(
+        "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2 AND level >= 2",
+        *(tenant_id, log),
+    )
+    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+def notes(tenant_id: UUID, log: int) -> list[bytes]:
+    """Every checkpoint that was kept, the smallest first, and at last the newest."""
+    rows = ask(
+        "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2"
+        " UNION SELECT signed_size, note FROM ledger_tip WHERE tenant_id = $1 AND log = $2 AND note IS NOT NULL"
+        " ORDER BY size",
+        *(tenant_id, log),
+    )
+    return [bytes(note) for _, note in rows]
+
+
+def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
+    """The keys that a log's own events name, the newest last."""
+    rows = ask(
+        "SELECT n.detail FROM ledger_event e JOIN ledger_entry n"
+        " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND n.detail IS NOT NULL ORDER BY e.seq",
+        *(tenant_id, log_id),
+    )
+    details = [orjson.loads(detail) for (detail,) in rows]
+    return [str(detail["key"]) for detail in details if "key" in detail]
+
+
+def without_place(tenant_id: UUID) -> tuple[UUID, int] | None:
+    """An event that neither stands in a log nor waits for it."""
+    rows = ask(
+        "SELECT e.subject_id, e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND NOT EXISTS"
+        " (SELECT FROM ledger_leaf l WHERE l.tenant_id = $1 AND l.subject_id = e.subject_id AND l.seq = e.seq)"
+        " AND NOT EXISTS"
+        " (SELECT FROM ledger_pending p WHERE p.tenant_id = $1 AND p.subject_id = e.subject_id AND p.seq = e.seq)"
+        " LIMIT 1",
+        tenant_id,
+    )
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def event_at(tenant_id: UUID, log: int, index: int) -> str:
+    """What stands at a place of the log, in words; empty where nothing does."""
+    rows = ask(
+        "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
+        *(tenant_id, log, index),
+    )
+    if not rows:
+        return ""
+    return f" It is event {rows[0][1]} of {rows[0][0]}."
