@@ -64,7 +64,7 @@ def notes(tenant_id: UUID, log: int) -> list[bytes]:
 
 
 def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
-    """The keys that a log's own events name, the newest last."""
+    """The keys that a log's own events name: when it was opened, and whenever another one came."""
     rows = ask(
         "SELECT n.detail FROM ledger_event e JOIN ledger_entry n"
         " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
@@ -72,7 +72,7 @@ def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
         *(tenant_id, log_id),
     )
     details = [orjson.loads(detail) for (detail,) in rows]
-    return [str(detail["key"]) for detail in details if "key" in detail]
+    return [str(detail[name]) for detail in details for name in ("key", "old", "new") if name in detail]
 
 
 def without_place(tenant_id: UUID) -> tuple[UUID, int] | None:

@@ -15,9 +15,7 @@ from django.core.management import CommandError, call_command
 
 from console import servers
 from ledger.operations import record as ledger
-from ledger.operations import sequencing
 from ledger.queries import log as queries
-from ledger.rules import notes
 from ledger.tenancy import tenancy
 from tests import seals
 from tests.callers import found
@@ -183,7 +181,8 @@ def test_an_event_that_was_hidden_from_the_log_is_found(vandal):
 
 def test_only_the_keys_that_are_trusted_count(vandal):
     """L24: re-signed with another key."""
-    own = notes.vkey(head(vandal).origin, sequencing.log_keys()[0].public_key())
+    with seals.signer(vandal.guard) as signer:
+        own = signer.vkey(head(vandal).origin)
     assert "The log holds" in verified("--key", own)
     other = own.replace(own[-8:-4], "AAAA")
     with pytest.raises(CommandError) as raised:
