@@ -18,7 +18,7 @@ from console.forms import Reason
 from console.http import Request, in_tenant
 from console.seal import seal
 from ledger.operations import alarms
-from ledger.queries import log, record
+from ledger.queries import anchors, log, record
 from ledger.queries import proofs as stored
 from ledger.rules.refusals import Refused
 
@@ -98,13 +98,16 @@ def _log(request: Request, row: log.LogHead, chosen: log.LogHead | None) -> dict
 def _head(request: Request, head: log.LogHead) -> dict[str, Any]:
     tenant = request.tenant.id
     given = stored.anchors(tenant, head.number)
-    most = max((each.size for each in given), default=0)
+    asked = anchors.of_log(tenant, head)
+    # Where witnesses are named, only their quorum counts; what a single one signed is no green.
+    most = (asked.anchored_size or 0) if asked.witnesses else max((each.size for each in given), default=0)
     return {
         "row": head,
         "note": (head.note or b"").decode(),
         "keys": stored.keys(tenant, head.id),
         "anchors": [{"row": each, "word": words.ANCHORS[each.kind]} for each in given],
         "anchored": most,
+        "failing": asked.failing,
         "unanchored": head.size - most,
         "kept": stored.kept(tenant, head.number, limit=SHOWN),
         "timeline": happenings(record.history(tenant, head.id), names(tenant)),

@@ -63,6 +63,12 @@ class Anchoring:
         return bool(self.witnesses) or self.authority is not None
 
     @property
+    def failing(self) -> tuple[Outsider, ...]:
+        """Who did not vouch when asked last."""
+        asked = (*self.witnesses, *([self.authority] if self.authority else []))
+        return tuple(each for each in asked if each.fault is not None)
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The witnesses who cosigned at least what counts as anchored."""
         least = self.anchored_size
@@ -80,7 +86,25 @@ class Anchoring:
 
 def anchoring(tenant_id: UUID) -> list[Anchoring]:
     """Every log of a tenant, the newest first, and how far outsiders vouch for it."""
-    return [_standing(tenant_id, log) for log in queries.logs(tenant_id)]
+    return [of_log(tenant_id, log) for log in queries.logs(tenant_id)]
+
+
+def of_log(tenant_id: UUID, log: queries.LogHead) -> Anchoring:
+    """How far outsiders vouch for one log."""
+    policy: Policy | None = settings.COUNTERFOIL_WITNESSES
+    found = anchored(tenant_id, log.number, policy) if policy else None
+    names = [each.name for each in policy.witnesses] if policy else []
+    stamps = _outsiders(tenant_id, log.number, STAMP, [AUTHORITY] if settings.COUNTERFOIL_TSA_URL else [])
+    return Anchoring(
+        log=log.number,
+        origin=log.origin,
+        size=log.size,
+        signed_size=log.signed_size,
+        witnesses=_outsiders(tenant_id, log.number, WITNESS, names),
+        anchored_size=found[0] if found else None,
+        anchored_at=found[1] if found else None,
+        authority=stamps[0] if stamps else None,
+    )
 
 
 def newest_point(tenant_id: UUID, log: int) -> Point | None:
@@ -137,23 +161,6 @@ def is_due(tenant_id: UUID, log: int, kind: str, *, at: datetime) -> bool:
         *(tenant_id, log, kind, at),
     )
     return not rows or bool(rows[0][0])
-
-
-def _standing(tenant_id: UUID, log: queries.LogHead) -> Anchoring:
-    policy: Policy | None = settings.COUNTERFOIL_WITNESSES
-    found = anchored(tenant_id, log.number, policy) if policy else None
-    names = [each.name for each in policy.witnesses] if policy else []
-    stamps = _outsiders(tenant_id, log.number, STAMP, [AUTHORITY] if settings.COUNTERFOIL_TSA_URL else [])
-    return Anchoring(
-        log=log.number,
-        origin=log.origin,
-        size=log.size,
-        signed_size=log.signed_size,
-        witnesses=_outsiders(tenant_id, log.number, WITNESS, names),
-        anchored_size=found[0] if found else None,
-        anchored_at=found[1] if found else None,
-        authority=stamps[0] if stamps else None,
-    )
 
 
 def _outsiders(tenant_id: UUID, log: int, kind: str, names: list[str]) -> tuple[Outsider, ...]:

@@ -70,6 +70,45 @@ def test_what_came_after_the_newest_anchor_is_counted(stage):
     assert f"{after} entries after that are not anchored" in said
 
 
+def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path):
+    """L21: the page says not anchored, and who does not answer, however much the other one signed."""
+    from ledger.models import Anchor, Anchoring
+    from ledger.operations.record import new_id
+    from ledger.rules import notes, witnessing
+    from tests.witnesses import SomeLog
+
+    keys = {
+        name: notes.vkey(f"{name}.example", SomeLog().key.public_key(), notes.COSIGNATURE) for name in ("one", "two")
+    }
+    lines = "".join(f"witness {name} {key} http://127.0.0.1:1\n" for name, key in keys.items())
+    settings.COUNTERFOIL_WITNESSES = witnessing.read(f"{lines}group both all one two\nquorum both\n".encode())
+    stage.done()
+    seal_up()
+    at, size = datetime.now(UTC), head(stage).size
+    wrong = {"two": {"since": (at - timedelta(hours=2)).isoformat(), "text": "No answer: ConnectError."}}
+    with tenancy(stage.tenant):
+        for name in ("one", "two"):
+            if name == "two":
+                alone = visitor(stage, "compliance").page("ledger")
+            Anchor.objects.create(
+                tenant_id=stage.tenant, id=new_id(at), log=1, size=size, kind="witness", name=name, evidence=b"line",
+                at=at,
+            )  # fmt: skip
+            Anchoring.objects.update_or_create(
+                tenant_id=stage.tenant, log=1, kind="witness", defaults={"due_at": at, "faults": wrong}
+            )
+            wrong = {}
+    said = words(alone)
+    assert f"one: up to {size}" in said
+    assert "Not anchored. No checkpoint of this log has been signed by as many witnesses" in said
+    assert "two has not vouched for this log since" in said
+    assert "No answer: ConnectError." in said
+    assert "not anchored" in alone.split('data-part="standing"')[1].split("</dl>")[0]
+    both = words(visitor(stage, "compliance").page("ledger"))
+    assert f"Held by others up to {size}" in both
+    assert "has not vouched" not in both
+
+
 # Proofs
 
 
