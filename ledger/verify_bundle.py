@@ -1217,6 +1217,8 @@ class Subjects:
             self._action(seen, after, is_whole=gap == 0)
         if kind == "approval":
             self._approval(seen, after)
+        if kind == "erasure":
+            self._erasure(seen, after)
         if kind == "log" and envelope["kind"] == "restored":
             self.is_second = True
         self.seen["subjects"] += before is None
@@ -1338,8 +1340,52 @@ class Subjects:
         elif about != (seen.envelope["subject"]["id"], payload, seen.envelope["actor"]["id"]):
             self._find(seen, "the statement of its vote is about something else")
 
+    def _erasure(self, seen: Seen, after: dict[str, Any]) -> None:
+        """Nobody erases alone."""
+        actor = seen.envelope["actor"]
+        if seen.envelope["seq"] == 1:
+            after["asked_by"] = actor["id"]
+        is_another = actor["kind"] == "person" and actor["id"] != after.get("asked_by")
+        if seen.envelope["kind"] == "erasure_confirmed" and not is_another:
+            self._find(seen, "the erasure was not confirmed by a second person")
+
     def _find(self, seen: Seen, text: str, verdict: Verdict = Verdict.BROKEN) -> None:
         self.report.find("subjects", verdict, text, seen.index)
+
+
+class Erasures:
+    """What is said to be erased, and the events that say who had it erased and up to where."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.unproven: Counter[str] = Counter()
+
+    def claim(self, envelope: dict[str, Any], by: str) -> None:
+        """A payload of this event is said to be gone by the erasure `by`."""
+        place, seq = f"{by}/{envelope['subject']['id']}", envelope["seq"]
+        told = self.memory.get(f"erased/{place}")
+        if told is not None and told["upto"] >= seq:
+            return
+        claims = self.memory.get(f"claimed/{place}") or {"upto": 0, "count": 0}
+        upto = max(claims["upto"], seq)
+        self.memory.put(f"claimed/{place}", {"upto": upto, "count": claims["count"] + 1})
+        self.unproven[by] += 1
+        if len(self.unproven) > IN_MEMORY:
+            raise Bad("it names more erasures than can be")
+
+    def tell(self, seen: Seen) -> None:
+        """An event of an erasure: which subjects it emptied, and up to which of their events."""
+        by = seen.envelope["subject"]["id"]
+        said = (seen.document("detail") or {}).get("subjects")
+        for each in said if isinstance(said, list) else []:
+            subject, upto = (each.get("id"), each.get("events")) if isinstance(each, dict) else (None, None)
+            if type(subject) is not str or type(upto) is not int:
+                continue
+            self.memory.put(f"erased/{by}/{subject}", {"upto": upto})
+            claims = self.memory.get(f"claimed/{by}/{subject}")
+            if claims is not None and claims["upto"] <= upto:
+                self.memory.put(f"claimed/{by}/{subject}", {"upto": 0, "count": 0})
+                self.unproven[by] -= claims["count"]
 
 
 # The events, one line after another
@@ -1359,7 +1405,7 @@ class Walk:
         self.mismatches: list[tuple[int, bytes, bytes]] = []
         self.subjects = Subjects(report, self.manifest.start)
         self.seen: Counter[str] = Counter()
-        self.erased_by: Counter[str] = Counter()
+        self.erasures = Erasures(self.subjects.memory)
         self.log_events: list[dict[str, Any]] = []
         self.request_seen = False
 
@@ -1455,27 +1501,28 @@ class Walk:
         if envelope["origin"] != self.manifest.origin:
             self.report.find("envelopes", Verdict.BROKEN, "it belongs to another log", index)
         promises = envelope["commitments"]
-        kept = self._opened(index, promises, opened)
+        kept = self._opened(index, envelope, opened)
         promised = frozenset(each["purpose"] for each in promises if each["pointer"] is None)
         seen = Seen(index, envelope, computed.hex(), kept, promised)
         self.subjects.follow(seen)
         self._note(seen)
 
-    def _opened(self, index: int, promises: list[dict[str, Any]], opened: Any) -> dict[str, bytes]:
+    def _opened(self, index: int, envelope: dict[str, Any], opened: Any) -> dict[str, bytes]:
+        promises = envelope["commitments"]
         if not isinstance(opened, list) or len(opened) != len(promises):
             raise Bad(f"index {index} does not say what became of each of its commitments")
         kept: dict[str, bytes] = {}
         for promise, said in zip(promises, opened, strict=True):
-            data = self._one(index, promise, said)
+            data = self._one(index, envelope, promise, said)
             if data is not None and (promise["pointer"] is None or promise["purpose"] == "statement"):
                 kept[promise["purpose"]] = data
         return kept
 
-    def _one(self, index: int, promise: dict[str, Any], said: Any) -> bytes | None:
+    def _one(self, index: int, envelope: dict[str, Any], promise: dict[str, Any], said: Any) -> bytes | None:
         """The bytes behind one commitment, if they are there and are the right ones."""
         purpose = shown(promise["purpose"], 40)
         if isinstance(said, dict) and "gone" in said:
-            self._gone(index, purpose, said)
+            self._gone(index, envelope, purpose, said)
             return None
         spelling = "text" if isinstance(said, dict) and "text" in said else "base64"
         members(said, "salt", spelling)
@@ -1486,13 +1533,10 @@ class Walk:
         self.report.find("commitments", Verdict.BROKEN, f"its {purpose} is not what was committed to", index)
         return None
 
-    def _gone(self, index: int, purpose: str, said: dict[str, Any]) -> None:
+    def _gone(self, index: int, envelope: dict[str, Any], purpose: str, said: dict[str, Any]) -> None:
         why = said["gone"]
         if why == "erased":
-            by = text_of(members(said, "gone", "by")["by"])
-            self.erased_by[by] += 1
-            if len(self.erased_by) > IN_MEMORY:
-                raise Bad("it names more erasures than can be")
+            self.erasures.claim(envelope, text_of(members(said, "gone", "by")["by"]))
             self.seen["erased"] += 1
             self.report.find("erasures", Verdict.ERASED, f"its {purpose} was erased", index)
         elif members(said, "gone")["gone"] == "withheld":
@@ -1506,8 +1550,8 @@ class Walk:
         envelope = seen.envelope
         if envelope["subject"]["kind"] == "log" and len(self.log_events) < MAX_KEPT:
             self.log_events.append({"index": seen.index, "kind": shown(envelope["kind"], 40), "at": envelope["at"]})
-        if envelope["kind"] in ERASING:
-            self.subjects.memory.put(f"erasure/{envelope['id']}", {})
+        if envelope["subject"]["kind"] == "erasure" and envelope["kind"] == "erased":
+            self.erasures.tell(seen)
         if envelope["id"] == self.manifest.request["event"]:
             self._check_request(seen)
 
@@ -1529,10 +1573,10 @@ class Walk:
         if withheld != self.manifest.withheld:
             text = f"the bundle says that it withholds {self.manifest.withheld} entries; it withholds {withheld}"
             self.report.find("range", Verdict.INCOMPLETE, text)
-        for by, count in self.erased_by.items():
-            if self.subjects.memory.get(f"erasure/{by}") is None:
-                text = f"{count} payloads are said to be erased by an event that this bundle does not hold"
-                self.report.find("erasures", Verdict.INCOMPLETE, text)
+        unproven = sum(self.erasures.unproven.values())
+        if unproven:
+            text = f"{unproven} payloads are said to be erased, and no event of this bundle says that they were"
+            self.report.find("erasures", Verdict.INCOMPLETE, text)
         seen, start, end = self.seen, self.manifest.start, self.manifest.end - 1
         filtered = f", {withheld} withheld by the filter" if withheld else ""
         self.report.ok("range", f"indexes {start} to {end}{filtered}")
@@ -1542,9 +1586,6 @@ class Walk:
         self.report.ok("erasures", f"{seen['erased']} erased")
         others = ", ".join(f"{count} {what}" for what, count in sorted(self.subjects.seen.items()) if count)
         self.report.ok("subjects", others or "none")
-
-
-ERASING = frozenset(["erased"])
 
 
 # The judgement

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from django.conf import settings
 from ledger.models import Export
 from ledger.operations import bundles as files
 from ledger.operations import record as ledger
+from ledger.queries import erasure, log, record
 from ledger.queries import exports as queries
-from ledger.queries import log, record
 from ledger.rules import bundles, exporting, tiles
 from ledger.rules.envelope import instant
 from ledger.rules.merkle import leaf_hash
@@ -220,6 +220,7 @@ class Piece:
     start: int
     end: int
     withheld: int = 0
+    erased: Mapping[UUID, Any] = field(default_factory=dict)
 
     def lines(self) -> Iterator[bytes]:
         """Every index of the piece, in order."""
@@ -228,6 +229,7 @@ class Piece:
         shown = self._shown(told)
         kept = queries.kept(tenant_id, [told[index] for index in shown])
         leaves = queries.leaves(tenant_id, number, self.start, self.end)
+        self.erased = erasure.erased_among(tenant_id, {each.subject_id for each in told.values()})
         run: list[bytes] = []
         for index in range(self.start, self.end):
             if index in told and index not in shown and index in leaves:
@@ -236,7 +238,7 @@ class Piece:
             yield from self._flush(index, run)
             if index in kept:
                 data = kept[index].envelope
-                opened = self._opened(kept[index])
+                opened = self._opened(told[index], kept[index])
                 yield bundles.event_line(index, leaves.get(index) or leaf_hash(data), data, opened)
             elif index in leaves:
                 yield bundles.lost_line(index, leaves[index])
@@ -256,26 +258,35 @@ class Piece:
             if each.subject_id == self.row.id or exporting.discloses(filters, each, subjects)
         }
 
-    def _opened(self, kept: queries.Kept) -> list[bundles.Opened]:
+    def _opened(self, told: exporting.Told, kept: queries.Kept) -> list[bundles.Opened]:
         """What became of each commitment of an event; none where its envelope cannot be read."""
         try:
             promises = [(each["purpose"], each["pointer"]) for each in orjson.loads(kept.envelope)["commitments"]]
         except (ValueError, KeyError, TypeError):
             return []
         own = {"entry": (kept.entry_salt, kept.entry), "detail": (kept.detail_salt, kept.detail)}
-        pointers = [pointer for _, pointer in promises if record.is_uuid(str(pointer))]
-        evidence = self._evidence(pointers)
-        return [
-            evidence.get(str(pointer), bundles.Opened()) if pointer else bundles.Opened(*own.get(purpose, (None, None)))
+        gone = self._gone(told)
+        evidence = self._evidence([pointer for _, pointer in promises if record.is_uuid(str(pointer))])
+        found = [
+            evidence.get(pointer, bundles.Opened()) if pointer else bundles.Opened(*own.get(purpose, (None, None)))
             for purpose, pointer in promises
         ]
+        return [each if each.gone or each.data is not None else gone for each in found]
+
+    def _gone(self, told: exporting.Told) -> bundles.Opened:
+        """Why something of an event is not there: it was erased, or nobody knows."""
+        erased = self.erased.get(told.subject_id)
+        if erased is None or told.seq > erased.seq:
+            return bundles.Opened()
+        return bundles.Opened(gone="erased", by=str(erased.erasure_id))
 
     def _evidence(self, pointers: list[str]) -> dict[str, bundles.Opened]:
         if not pointers:
             return {}
-        if not self.row.wanted["payloads"]:
-            return {pointer: bundles.Opened(gone="withheld") for pointer in pointers}
         stored = record.stored_evidence(self.row.tenant_id, pointers)
+        if not self.row.wanted["payloads"]:
+            withheld = bundles.Opened(gone="withheld")
+            return {pointer: withheld for pointer, each in stored.items() if not each.emptied}
         return {pointer: bundles.Opened(each.salt, each.data) for pointer, each in stored.items()}
 
 

@@ -22,6 +22,7 @@ from tests.bundles import (
     LOG_KEY,
     ORIGIN,
     OTHER_KEY,
+    PERSON,
     SYSTEM,
     WITNESS_2,
     WITNESS_KEY,
@@ -356,21 +357,49 @@ def test_a_payload_that_nobody_erased_and_that_is_gone_makes_the_bundle_incomple
     assert first(report) == (Verdict.INCOMPLETE, "commitments", 2)
 
 
-def erased() -> Log:
+OTHER_PERSON = ("person", "p-2")
+
+
+def erased(upto: int = 9, *, confirmed_by: tuple[str, str] = OTHER_PERSON) -> Log:
+    """The payload of the first event of an action is erased, by two people, after all that happened."""
     log = day()
-    by = log.add("tenant/t-1", "erased", detail={"count": 1})
-    return at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by=by)])
+    log.add("erasure/er-1", "erasure_requested", "REQUESTED", by=PERSON)
+    log.add("erasure/er-1", "erasure_confirmed", "CONFIRMED", by=confirmed_by)
+    subjects = [{"id": "ac-1", "kind": "action", "events": upto, "evidence": []}]
+    log.add("erasure/er-1", "erased", detail={"count": 1, "subjects": subjects})
+    log.add("erasure/er-1", "erasure_done", "DONE")
+    return at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])
 
 
 def test_an_erased_payload_leaves_every_proof_standing():
     """L32: erase, then verify."""
-    assert first(checked(draft(erased()))) == (Verdict.ERASED, "erasures", 2)
+    report = checked(draft(erased()))
+    assert (first(report), report.facts["counts"]["erased"]) == ((Verdict.ERASED, "erasures", 2), 1)
+    both = at(erased(), 8, [*erased().events[8].opened[:1], Opened(gone="erased", by="er-1")])
+    assert checked(draft(both)).facts["counts"]["erased"] == 2
 
 
 def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
+    unproven = (Verdict.INCOMPLETE, "erasures", None)
     log = day()
-    report = checked(draft(at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="event-1")])))
-    assert first(report) == (Verdict.INCOMPLETE, "erasures", None)
+    assert first(checked(draft(at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])))) == unproven
+    assert first(checked(draft(erased(upto=0)))) == unproven
+    of_another = at(erased(), 5, [erased().events[5].opened[0], Opened(gone="erased", by="er-1")])
+    assert first(checked(draft(of_another))) == unproven
+    assert first(checked(draft(erased(), 0, 13))) == unproven
+
+
+@pytest.mark.parametrize(("upto", "verdict"), [(7, Verdict.ERASED), (6, Verdict.INCOMPLETE)])
+def test_what_stands_behind_the_erasure_is_erased_only_as_far_as_it_says(upto, verdict):
+    log = erased(upto)
+    log.add("action/ac-1", "commented", detail={"text": "Later."})
+    assert checked(draft(at(log, 15, [Opened(gone="erased", by="er-1")]))).worst is verdict
+
+
+def test_nobody_erases_alone():
+    report = checked(draft(erased(confirmed_by=PERSON)))
+    assert first(report) == (Verdict.BROKEN, "subjects", 12)
+    assert "second person" in text(report)
 
 
 @pytest.mark.parametrize("index", [0, 5, 10])
