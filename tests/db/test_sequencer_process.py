@@ -101,6 +101,15 @@ class Process:
             text=True,
         )
 
+    def program(self, text, *words):
+        """A process in which something goes wrong, as `text` says."""
+        return subprocess.run(
+            [sys.executable, "-c", FAULTY.format(root=str(ROOT)) + text, *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+
     def end(self):
         processes.stop([child for child in self.children if child.running()])
 
@@ -160,66 +169,144 @@ def test_one_leads_and_another_takes_over_when_it_is_killed(process, tenant):
     assert (head.size, head.root) == (size, root)
 
 
-KILLER = """
+FAULTY = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
 os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
 import django
 django.setup()
-from ledger import tenancy as edge
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.backends.postgresql.base import DatabaseWrapper
 from ledger.guard import Guard
 from ledger.operations import sequencing
-count, stop, kept = 0, int(sys.argv[1]), sys.argv[2] == "kept"
+from ledger.queries import log
+
+count, stop, kept, fault = 0, 0, False, None
+
 def counted(call):
     def wrapped(*values, **named):
         global count
         count += 1
-        if count == stop and not kept:
-            os.kill(os.getpid(), signal.SIGKILL)
+        here = count == stop
+        if here and not kept:
+            fault()
         answer = call(*values, **named)
-        if count == stop:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if here:
+            fault()
         return answer
     return wrapped
-from django.db.backends.postgresql.base import DatabaseWrapper
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def fail():
+    raise OperationalError("the server closed the connection unexpectedly")
+
 sequencing.ask = counted(sequencing.ask)
-sequencing.queries.ask = counted(sequencing.queries.ask)
+log.ask = counted(log.ask)
 Guard.advance = counted(Guard.advance)
 Guard.enrol = counted(Guard.enrol)
 DatabaseWrapper._commit = counted(DatabaseWrapper._commit)
-from django.core.management import call_command
-call_command("sequencer", "--once")
-print(count)
+"""
+
+KILLED = """
+waiting = log.waiting
+log.waiting = lambda **named: waiting(**(named | dict(limit=2)))
+fault, killed = kill, 0
+for stop in range(1, 60):
+    before = killed
+    for kept in (False, True):
+        child = os.fork()
+        if child == 0:
+            call_command("sequencer", "--once")
+            os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert ended in (0, -signal.SIGKILL), ended
+        killed += ended != 0
+    if killed == before:
+        # There are no more steps than these.
+        break
+print(killed)
+"""
+
+APPENDING = """
+from datetime import UTC, datetime
+from uuid import UUID
+from ledger import tenancy as edge
+from ledger.operations import record
+
+edge.call, record.call = counted(edge.call), counted(record.call)
+fault, tenant, subject = kill, UUID(sys.argv[1]), UUID(sys.argv[2])
+stop, kept = int(sys.argv[3]), sys.argv[4] == "kept"
+with edge.tenancy(tenant):
+    head = record.Head(tenant_id=tenant, id=subject, kind="case")
+    record.append(head, record.Happening(kind="case_noted", to="OPEN"), actor=record.SYSTEM, at=datetime.now(UTC))
+"""
+
+FAILED = """
+waiting = log.waiting
+log.waiting = lambda **named: waiting(**(named | dict(limit=2)))
+fault, failures = fail, 0
+for stop in range(1, 60):
+    for kept in (False, True):
+        count = 0
+        try:
+            call_command("sequencer", "--once")
+        except OperationalError:
+            # As the loop does: whatever the connection was in, it is gone.
+            connection.close()
+            failures += 1
+print(failures)
 """
 
 
 def test_killed_at_every_statement_it_leaves_the_old_log_or_the_new_one(process, tenant):
     """L7, L8: each statement, write to the guard and commit, once with the write lost and once with it kept."""
-    program = KILLER.format(root=str(ROOT))
-
-    def run_until(stop, kind):
-        return subprocess.run(
-            [sys.executable, "-c", program, str(stop), kind], env=process.environment, capture_output=True, text=True
-        )
-
-    steps = int(run_until(0, "lost").stdout.split()[-1])
-    assert steps > 10
-    ends = []
-    for stop in range(1, steps + 1):
-        for kind in ("lost", "kept"):
-            happen(tenant, 2)
-            ends.append(run_until(stop, kind).returncode)
-    # The first run has also opened the log, so the last steps do not come again.
-    assert set(ends) <= {-signal.SIGKILL, 0}
-    assert ends.count(-signal.SIGKILL) > 20
-    mended = process.once()
-    assert mended.returncode == 0, mended.stderr
+    happen(tenant, 200)
+    told = process.program(KILLED)
+    assert told.returncode == 0, told.stderr
+    assert int(told.stdout.split()[-1]) > 20
+    assert process.once().returncode == 0
     size, root = rebuilt(tenant)
     with tenancy(tenant):
         head = queries.newest(tenant)
-        tiles = ask("SELECT count(*) FROM ledger_tile WHERE tenant_id = $1", tenant)
     assert (head.size, head.root, head.signed_size) == (size, root, size)
-    assert tiles
+
+
+@pytest.mark.parametrize("kept", ["lost", "kept"])
+def test_a_writer_killed_at_every_statement_leaves_the_event_and_its_place_in_the_queue_or_neither(
+    process, tenant, committed_db, kept
+):
+    """The append path: what the sequencer finds afterwards is whole."""
+    process.environment["DATABASE_URL"] = committed_db.url
+    found_at_all = []
+    for stop in range(1, 8):
+        subject = uuid4()
+        ended = process.program(APPENDING, str(tenant), str(subject), str(stop), kept)
+        with tenancy(tenant):
+            events = ask("SELECT count(*) FROM ledger_event WHERE subject_id = $1", subject)
+            waiting = ask("SELECT count(*) FROM ledger_pending WHERE subject_id = $1", subject)
+        assert events == waiting
+        found_at_all += events
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert found_at_all[0] == (0,)
+    assert found_at_all[-1] == (1,)
+
+
+def test_a_statement_that_fails_leaves_the_old_log_or_the_new_one(process, tenant):
+    """L8: each statement fails once without effect, and once reports failure although it was done; the loop goes on."""
+    happen(tenant, 200)
+    told = process.program(FAILED)
+    assert told.returncode == 0, told.stderr
+    assert int(told.stdout.split()[-1]) > 20
+    assert process.once().returncode == 0
+    size, root = rebuilt(tenant)
+    with tenancy(tenant):
+        head = queries.newest(tenant)
+    assert (head.size, head.root, head.signed_size) == (size, root, size)
 
 
 class Written:
