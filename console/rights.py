@@ -49,6 +49,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_anchor": APPEND,
     "ledger_anchoring": CHANGE,
     "ledger_alarm": CHANGE,
+    "ledger_integritycheck": CHANGE,
     # What is erased, held and kept is decided here and done by the eraser.
     "ledger_erasure": CHANGE,
     "ledger_erased": READ,

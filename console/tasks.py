@@ -12,9 +12,10 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
-from console import exporting, operations, queries
+from console import exporting, integrity, operations, queries
 from ledger.operations import exports
 from ledger.queries import exports as exported
+from ledger.queries import integrity as integrity_queries
 from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -110,3 +111,17 @@ def _exported(tenant_id: UUID, export_id: UUID) -> bool:
     except (DatabaseError, OSError):
         log.exception("the export %s could not go on", export_id)
         return False
+
+
+@shared_task
+def check_integrity() -> int:
+    """Go on with every integrity check for a while; how many steps were taken. The next tick takes up what is left."""
+    until, steps = time.monotonic() + WITHIN_S, 0
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            check_id = integrity_queries.running(tenant.id)
+        while (
+            check_id is not None and time.monotonic() < until and integrity.step(tenant, check_id, clock=timezone.now)
+        ):
+            steps += 1
+    return steps

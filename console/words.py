@@ -284,11 +284,24 @@ EVENTS: Final[dict[str, str]] = {
     "key_rotated": "Signing key changed",
     "checkpoint_anchored": "Checkpoint anchored",
     "log_closed": "Log closed",
+    "integrity_check_started": "Integrity check begun",
+    "integrity_check_paused": "Integrity check paused",
+    "integrity_check_resumed": "Integrity check resumed",
+    "integrity_check_cancelled": "Integrity check cancelled",
+    "integrity_check_held": "Integrity check: everything holds",
+    "integrity_check_failed": "Integrity check: something does not hold",
     "alarm_raised": "Alarm raised",
     "alarm_acknowledged": "Alarm answered",
     "hook_created": "Webhook address made",
     "hook_revoked": "Webhook address closed",
     "hook_secret_changed": "Webhook secret changed",
+}
+CHECKS: Final[dict[str, str]] = {
+    "RUNNING": "Under way",
+    "PAUSED": "Paused",
+    "CANCELLED": "Cancelled",
+    "HELD": "Everything holds",
+    "BROKEN": "Something does not hold",
 }
 ALARMS: Final[dict[str, str]] = {
     "LOG_DAMAGED": "What is stored is not what was recorded",
@@ -322,6 +335,11 @@ SUBJECTS: Final[dict[str, str]] = {
     "case": "Case",
     "batch": "Batch",
     "log": "Log",
+    "integrity": "Integrity check",
+    "erasure": "Erasure",
+    "hold": "Legal hold",
+    "retention": "Retention policy",
+    "export": "Export",
     "incident": "Incident",
     "unwinding": "Taking back of a run",
 }

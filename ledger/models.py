@@ -601,6 +601,40 @@ class Anchoring(models.Model):
         return f"{self.kind} of {self.log}"
 
 
+class IntegrityCheck(models.Model):
+    """One walk through the whole record and its logs, in steps; where it stands, and what it has looked at."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    state = models.CharField(max_length=12)
+    phase = models.CharField(max_length=8)
+    place = models.UUIDField()
+    log = models.IntegerField(default=1)
+    block = models.BigIntegerField(default=0)
+    carried = models.JSONField(default=dict)
+    expected = models.BigIntegerField()
+    subjects = models.BigIntegerField(default=0)
+    events = models.BigIntegerField(default=0)
+    evidence = models.BigIntegerField(default=0)
+    erased = models.BigIntegerField(default=0)
+    leaves = models.BigIntegerField(default=0)
+    finding = models.CharField(max_length=1000, default="")
+    started_by = models.UUIDField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id"], condition=Q(state__in=["RUNNING", "PAUSED"]), name="integrity_check_one_at_a_time"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"
+
+
 class Alarm(models.Model):
     """Something about the record that must not be so; it stands until a person has looked at it."""
 

@@ -7,18 +7,21 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console import proofs, words
 from console.account import happenings, names
+from console.api.edge import after_commit
 from console.forms import Reason
 from console.http import Request, in_tenant
 from console.seal import seal
-from ledger.operations import alarms
+from console.tasks import check_integrity
+from ledger.operations import alarms, integrity
 from ledger.queries import anchors, log, record
+from ledger.queries import integrity as checks
 from ledger.queries import proofs as stored
 from ledger.rules.refusals import Refused
 
@@ -39,6 +42,7 @@ def page(request: Request) -> HttpResponse:
         "head": _head(request, head) if head else None,
         "seal": seal(tenant, at=request.as_of),
         "alarms": _alarms(request),
+        "checks": _checks(request),
         "proof": _proof(request, head) if head and request.GET.get("entry") else None,
         "growth": _growth(request, head) if head and request.GET.get("from") else None,
         "asked": {name: request.GET.get(name, "") for name in ("entry", "from", "to")},
@@ -59,6 +63,26 @@ def acknowledge(request: Request, alarm_id: UUID) -> HttpResponse:
         messages.success(request, "Recorded. If the cause is still there, the alarm comes back.")
     else:
         messages.error(request, "Not recorded: say what was found.")
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant(*MAY)
+@require_POST
+def check(request: Request) -> HttpResponse:
+    integrity.start(tenant_id=request.tenant.id, by=request.caller.actor, at=request.as_of)
+    after_commit(check_integrity)
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant(*MAY)
+@require_POST
+def check_turn(request: Request, check_id: UUID) -> HttpResponse:
+    """Pause, resume or cancel."""
+    ways = {"pause": integrity.pause, "resume": integrity.resume, "cancel": integrity.cancel}
+    way = ways.get(request.POST.get("to", ""))
+    if way is None:
+        raise Http404
+    way(tenant_id=request.tenant.id, check_id=check_id, by=request.caller.actor, at=request.as_of)
     return redirect("ledger", request.tenant.slug)
 
 
@@ -112,6 +136,34 @@ def _head(request: Request, head: log.LogHead) -> dict[str, Any]:
         "kept": stored.kept(tenant, head.number, limit=SHOWN),
         "timeline": happenings(record.history(tenant, head.id), names(tenant)),
     }
+
+
+def _checks(request: Request) -> dict[str, Any]:
+    """What was checked before, and the check that is under way."""
+    called = names(request.tenant.id)
+    rows: list[dict[str, Any]] = [
+        {
+            "row": each,
+            "word": words.CHECKS[each.state],
+            "icon": _CHECK_ICONS[each.state],
+            "by": called.get(each.started_by, "somebody"),
+            "turn": reverse("integrity-turn", args=[request.tenant.slug, each.id]),
+            "href": reverse("event", args=[request.tenant.slug, each.id, 1]),
+            # The record is walked through first and counts for half; then the logs.
+            "done": min(each.events, each.expected) + each.leaves,
+            "whole": 2 * max(each.expected, 1),
+        }
+        for each in checks.checks(request.tenant.id)
+    ]
+    under_way = next((each for each in rows if each["row"].state in checks.OPEN), None)
+    return {
+        "under_way": under_way,
+        "before": [each for each in rows if each is not under_way],
+        "start": reverse("integrity-check", args=[request.tenant.slug]),
+    }
+
+
+_CHECK_ICONS = {"RUNNING": "clock", "PAUSED": "clock", "CANCELLED": "minus", "HELD": "tick", "BROKEN": "alarm"}
 
 
 def _alarms(request: Request) -> list[dict[str, Any]]:

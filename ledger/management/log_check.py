@@ -62,7 +62,7 @@ def check(tenant_id: UUID, walks: Walks, keys: Sequence[Verifier] = ()) -> tuple
 def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier]) -> tuple[int, int]:
     with tenancy(tenant_id):
         trusted = keys or [notes.read_vkey(each) for each in queries.vkeys(tenant_id, head.id)]
-        signed = _signed(head, queries.notes(tenant_id, head.number), trusted)
+        signed = signed_heads(head, queries.notes(tenant_id, head.number), trusted)
         summit = Summit(queries.tiles_above(tenant_id, head.number), signed)
     tasks = (
         (tenant_id, head.number, places, tuple(size for size in signed if places.start < size <= places.stop))
@@ -80,7 +80,7 @@ def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier
     return head.size, len(signed)
 
 
-def _signed(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier]) -> dict[int, bytes]:
+def signed_heads(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier]) -> dict[int, bytes]:
     """The roots that the log's checkpoints name, by size; each of them must be signed, and be of this log."""
     found: dict[int, bytes] = {}
     for data in stored:

@@ -208,6 +208,17 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("CONFIRMED", "DONE"),
         }
     ),
+    "integrity": frozenset(
+        {
+            ("", "RUNNING"),
+            ("RUNNING", "PAUSED"),
+            ("PAUSED", "RUNNING"),
+            ("RUNNING", "CANCELLED"),
+            ("PAUSED", "CANCELLED"),
+            ("RUNNING", "HELD"),
+            ("RUNNING", "BROKEN"),
+        }
+    ),
     "hold": frozenset({("", "PLACED"), ("PLACED", "LIFTED")}),
     "retention": frozenset(
         {("", "PROPOSED"), ("PROPOSED", "ACTIVE"), ("PROPOSED", "WITHDRAWN"), ("ACTIVE", "SUPERSEDED")}

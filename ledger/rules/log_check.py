@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from ledger.rules.merkle import HASH_BYTES, joined, leaf_hash, node_hash
 from ledger.rules.refusals import Refused
@@ -138,6 +139,23 @@ class Summit:
             self._check(level, hashes)
         if self.peaks.root != root:
             raise LogBroken(self.holds, "from here on the log is not the one that its tip names.")
+
+    def kept(self) -> dict[str, Any]:
+        """What it knows so far, for another run to go on from."""
+        return {
+            "size": self.size,
+            "holds": self.holds,
+            "peaks": [[height, root.hex()] for height, root in self.peaks.found],
+            "levels": {str(level): [each.hex() for each in hashes] for level, hashes in self._levels.items()},
+            "full": {str(level): count for level, count in self._full.items()},
+        }
+
+    def go_on(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what an earlier run knew."""
+        self.size, self.holds = kept["size"], kept["holds"]
+        self.peaks = Peaks([(height, bytes.fromhex(root)) for height, root in kept["peaks"]])
+        self._levels = {int(level): [bytes.fromhex(each) for each in found] for level, found in kept["levels"].items()}
+        self._full = {int(level): count for level, count in kept["full"].items()}
 
     def _rise(self, level: int, root: bytes) -> None:
         hashes = self._levels.setdefault(level, [])

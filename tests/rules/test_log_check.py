@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from hashlib import sha256
 
@@ -34,7 +35,7 @@ class Kept:
         growth = extend(0, {}, [row[2] for row in self.rows])
         self.tiles, self.root = dict(growth.changed), growth.root
 
-    def check(self):
+    def check(self, *, in_steps=False):
         above = {tile: hashes for tile, hashes in self.tiles.items() if tile.level >= 2}
         summit = Summit(above, self.heads)
         for places in log_check.blocks(self.size):
@@ -42,6 +43,9 @@ class Kept:
             rows = [row for row in self.rows if row[0] in places]
             walked = log_check.walk(places, rows, self.tiles, marks)
             summit.add(pickle.loads(pickle.dumps(walked)))
+            if in_steps:
+                kept, summit = json.loads(json.dumps(summit.kept())), Summit(above, self.heads)
+                summit.go_on(kept)
         summit.finish(self.root)
         return summit.holds
 
@@ -55,6 +59,14 @@ class Kept:
 def test_a_log_that_nobody_touched_holds(size):
     marks = sorted({mark for mark in (1, 2, 255, 256, 257, 511, BLOCK - 1, BLOCK, BLOCK + 1, size) if 0 < mark <= size})
     assert Kept(size, marks).check() == size
+
+
+def test_a_check_goes_on_from_what_was_kept_of_it():
+    log = Kept(2 * BLOCK + 300, [1, BLOCK, BLOCK + 7, 2 * BLOCK + 300])
+    assert log.check(in_steps=True) == log.size
+    log.root = sha256(b"another").digest()
+    with pytest.raises(LogBroken):
+        log.check(in_steps=True)
 
 
 @pytest.mark.parametrize("index", [0, 1, 255, 256, 511, 698])

@@ -203,8 +203,9 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "run_id",
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
-    # No call tells of an alarm: any id of the tenant's stands for it.
-    return {name: first(name) for name in names} | plain | dict.fromkeys(("subject_id", "alarm_id"), first("action_id"))
+    # No call tells of these: any id of the tenant's stands for them.
+    untold = dict.fromkeys(("subject_id", "alarm_id", "check_id"), first("action_id"))
+    return {name: first(name) for name in names} | plain | untold
 
 
 def others_of(shop: Workshop) -> UUID:

@@ -266,3 +266,34 @@ def test_an_alarm_is_answered_with_what_was_found(stage):
     assert (event.kind, event.actor_id) == ("alarm_acknowledged", stage.person("compliance").actor_id)
     assert detail["reason"] == "A disk was changed; restored from the backup of Monday."
     assert auditor.post(path, reason="Again.").status_code == 404
+
+
+# Integrity checks
+
+
+@pytest.mark.req("R-LE-02", "R-LE-21")
+def test_a_check_is_run_from_the_page(stage):
+    from console import tasks
+
+    stage.done()
+    seal_up()
+    auditor = visitor(stage, "compliance")
+    assert "Check everything now" in auditor.page("ledger")
+    assert "Check everything now" not in visitor(stage, "reviewer").page("ledger")
+    assert visitor(stage, "operator").post("ledger/checks").status_code == 403
+    auditor.post("ledger/checks")
+    page = auditor.page("ledger")
+    assert "Under way, begun by Compliance" in words(page)
+    assert "<progress" in page
+    assert auditor.post("ledger/checks").status_code == 409
+    turn = page.split("/checks/")[1].split("/turn")[0]
+    auditor.post(f"ledger/checks/{turn}/turn", to="pause")
+    assert "Resume it" in auditor.page("ledger")
+    assert tasks.check_integrity() == 0
+    auditor.post(f"ledger/checks/{turn}/turn", to="resume")
+    assert auditor.post(f"ledger/checks/{turn}/turn", to="elsewhere").status_code == 404
+    seal_up()
+    assert tasks.check_integrity() > 1
+    said = words(auditor.page("ledger"))
+    assert "Everything holds" in said
+    assert re.search(r"\d+ subjects, \d+ events, \d+ pieces of evidence, \d+ leaves", said)

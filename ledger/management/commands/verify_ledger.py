@@ -96,12 +96,13 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
         with tenancy(tenant_id):
             page = queries.subject_ids(tenant_id, after=after, limit=SUBJECTS)
             upto = page[-1] if len(page) == SUBJECTS else LAST
-            seen += _verified(tenant_id, origin, after, upto)
+            seen += verify_range(tenant_id, origin, after, upto)
         after = upto
     return seen
 
 
-def _verified(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
+def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:
+    """What was looked at of the subjects with ids in (after, upto], or `RecordBroken`."""
     looked = Range(tenant_id, origin, after, upto)
     try:
         return looked.verify()
