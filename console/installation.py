@@ -127,6 +127,7 @@ def fill_environment(arguments: list[str]) -> None:
     if arguments[:1] == ["up"]:
         installation.make()
         os.environ.setdefault("COUNTERFOIL_SECRETS_DIR", str(installation.secrets))
+        os.environ.setdefault("COUNTERFOIL_EXPORTS", str(installation.var / "exports"))
         # `up` itself opens no connection through Django; its children are told the real addresses.
         os.environ["COUNTERFOIL_OUTSIDE"] = " ".join(sorted({"DATABASE_URL", "REDIS_URL"} & set(os.environ)))
         os.environ.setdefault("DATABASE_URL", "postgresql://none:none@127.0.0.1:1/none")

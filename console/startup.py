@@ -104,6 +104,7 @@ class Startup:
         told = {
             "COUNTERFOIL_SECRETS_DIR": os.environ["COUNTERFOIL_SECRETS_DIR"],
             "COUNTERFOIL_PUBLIC_URL": os.environ.get("COUNTERFOIL_PUBLIC_URL", f"http://localhost:{self.port}"),
+            "COUNTERFOIL_EXPORTS": os.environ["COUNTERFOIL_EXPORTS"],
         }
         return own | {name: os.environ[name] for name in self.elsewhere()} | told
 

@@ -120,6 +120,7 @@ def environment(run: Run, database: str) -> dict[str, str]:
         "REDIS_URL": run.valkey.url(),
         "COUNTERFOIL_SECRETS_DIR": str(run.secrets),
         "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
+        "COUNTERFOIL_EXPORTS": str(run.folder / "exports"),
     }
 
 
