@@ -62,26 +62,29 @@ class Disputed(Exception):
     """The witness holds another history of this log than we do; the message is the sentence a person reads."""
 
 
-def anchor(*, tenant_id: UUID, clock: Callable[[], datetime]) -> int:
+def anchor(*, tenant_id: UUID, clock: Callable[[], datetime], at_once: bool = False) -> int:
     """Have a tenant's log vouched for, as far as it is due; how many pieces of evidence were stored.
 
-    Only the log that is written now is: it names the last head of the one before it.
+    Only the log that is written now is: it names the last head of the one before it. `at_once` is for when somebody is
+    to be handed evidence and the next interval would be too late.
     """
     with tenancy(tenant_id):
         log = log_queries.newest(tenant_id)
     stored = 0
     if log is not None and settings.COUNTERFOIL_WITNESSES is not None:
-        stored += _witnessed(tenant_id, log, settings.COUNTERFOIL_WITNESSES, clock=clock)
+        every_s = 0 if at_once else settings.COUNTERFOIL_ANCHOR_EVERY_S
+        stored += _witnessed(tenant_id, log, settings.COUNTERFOIL_WITNESSES, every_s, clock=clock)
     if log is not None and settings.COUNTERFOIL_TSA_URL is not None:
-        stored += _stamped(tenant_id, log, settings.COUNTERFOIL_TSA_URL, clock=clock)
+        every_s = 0 if at_once else settings.COUNTERFOIL_STAMP_EVERY_S
+        stored += _stamped(tenant_id, log, settings.COUNTERFOIL_TSA_URL, every_s, clock=clock)
     return stored
 
 
-def _witnessed(tenant_id: UUID, log: LogHead, policy: Policy, *, clock: Callable[[], datetime]) -> int:
+def _witnessed(tenant_id: UUID, log: LogHead, policy: Policy, every_s: int, *, clock: Callable[[], datetime]) -> int:
     at = clock()
     with tenancy(tenant_id):
         held = queries.anchored(tenant_id, log.number, policy)
-        point = _claimed(tenant_id, log, WITNESS, held[0] if held else 0, settings.COUNTERFOIL_ANCHOR_EVERY_S, at=at)
+        point = _claimed(tenant_id, log, WITNESS, held[0] if held else 0, every_s, at=at)
         known = queries.vouched(tenant_id, log.number, WITNESS)
     if point is None:
         return 0
@@ -92,11 +95,11 @@ def _witnessed(tenant_id: UUID, log: LogHead, policy: Policy, *, clock: Callable
     return stored
 
 
-def _stamped(tenant_id: UUID, log: LogHead, url: str, *, clock: Callable[[], datetime]) -> int:
+def _stamped(tenant_id: UUID, log: LogHead, url: str, every_s: int, *, clock: Callable[[], datetime]) -> int:
     at = clock()
     with tenancy(tenant_id):
         held = queries.vouched(tenant_id, log.number, STAMP).get(AUTHORITY)
-        point = _claimed(tenant_id, log, STAMP, held[0] if held else 0, settings.COUNTERFOIL_STAMP_EVERY_S, at=at)
+        point = _claimed(tenant_id, log, STAMP, held[0] if held else 0, every_s, at=at)
     if point is None:
         return 0
     try:
@@ -110,17 +113,20 @@ def _stamped(tenant_id: UUID, log: LogHead, url: str, *, clock: Callable[[], dat
 
 
 def _claimed(tenant_id: UUID, log: LogHead, kind: str, held: int, every_s: int, *, at: datetime) -> Point | None:
-    """The checkpoint to vouch for, if there is news and it is our turn: from now on nobody else asks for a while."""
-    if not queries.is_due(tenant_id, log.number, kind, at=at):
+    """The checkpoint to vouch for, if there is news and it is our turn: from now on nobody else asks for a while.
+
+    With no interval it is always our turn.
+    """
+    if every_s and not queries.is_due(tenant_id, log.number, kind, at=at):
         return None
     point = queries.newest_point(tenant_id, log.number)
     if point is None or not queries.has_news(tenant_id, log.number, since=held, size=point.size):
         return None
     claimed = ask(
         "INSERT INTO ledger_anchoring AS a (tenant_id, log, kind, due_at, faults) VALUES ($1, $2, $3, $4, '{}')"
-        " ON CONFLICT (tenant_id, log, kind) DO UPDATE SET due_at = excluded.due_at WHERE a.due_at <= $5"
-        " RETURNING true",
-        *(tenant_id, log.number, kind, at + timedelta(seconds=every_s), at),
+        " ON CONFLICT (tenant_id, log, kind) DO UPDATE SET due_at = greatest(a.due_at, excluded.due_at)"
+        " WHERE a.due_at <= $5 OR $6 RETURNING true",
+        *(tenant_id, log.number, kind, at + timedelta(seconds=every_s), at, every_s == 0),
     )
     return point if claimed else None
 

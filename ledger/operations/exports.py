@@ -7,6 +7,7 @@ there twice. Putting the pieces together can be repeated as often as it takes.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +19,10 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
+from django.db import DatabaseError
 
 from ledger.models import Export
+from ledger.operations import anchoring
 from ledger.operations import bundles as files
 from ledger.operations import record as ledger
 from ledger.queries import erasure, log, record
@@ -30,6 +33,7 @@ from ledger.rules.merkle import leaf_hash
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
+logger = logging.getLogger(__name__)
 PIECE = 512
 KEPT = timedelta(days=7)
 PATIENCE = timedelta(minutes=1)
@@ -100,6 +104,7 @@ def advance(
 
     `keys` tells the public keys that the bundle shows for information.
     """
+    _have_vouched(tenant_id, export_id, clock)
     with tenancy(tenant_id):
         at = clock()
         row = (
@@ -117,6 +122,20 @@ def advance(
         else:
             _finish(row, head, keys, at=at)
         return True
+
+
+def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> None:
+    """Before the end, outsiders vouch for the newest checkpoint; where they do not, the bundle says so."""
+    if settings.COUNTERFOIL_WITNESSES is None and settings.COUNTERFOIL_TSA_URL is None:
+        return
+    with tenancy(tenant_id):
+        row = queries.export(tenant_id, export_id)
+    if row is None or row.state != "REQUESTED" or row.log == 0 or row.done < row.end:
+        return
+    try:
+        anchoring.anchor(tenant_id=tenant_id, clock=clock, at_once=True)
+    except (DatabaseError, Refused):
+        logger.exception("outsiders could not be asked to vouch for export %s", export_id)
 
 
 def fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 
 from ledger.models import Action, Export
-from ledger.queries import log, record
+from ledger.queries import anchors, log, record
 from ledger.rules.exporting import OF_ACTIONS, Told
 from ledger.rules.merkle import HASH_BYTES
 from ledger.rules.tiles import WIDTH, Tile
@@ -146,9 +147,15 @@ def note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
 
 
 def anchored(tenant_id: UUID, number: int, *, least: int = 0) -> int | None:
-    """The size of the newest checkpoint that a witness signed, if it has at least `least` entries."""
+    """The size of the newest checkpoint that counts as anchored, if it has at least `least` entries.
+
+    Where this installation names witnesses, their quorum counts; otherwise whoever signed or stamped one.
+    """
+    if settings.COUNTERFOIL_WITNESSES is not None:
+        held = anchors.anchored(tenant_id, number, settings.COUNTERFOIL_WITNESSES)
+        return held[0] if held and held[0] >= least else None
     rows = ask(
-        "SELECT max(size) FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND kind = 'witness' AND size >= $3",
+        "SELECT max(size) FROM ledger_anchor WHERE tenant_id = $1 AND log = $2 AND size >= $3",
         *(tenant_id, number, least),
     )
     return None if rows[0][0] is None else int(rows[0][0])

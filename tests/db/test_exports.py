@@ -5,22 +5,28 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from base64 import b64encode
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from console import exporting
+from console.outsiders import witnesses
 from ledger.operations import bundles as files
-from ledger.operations import exports
+from ledger.operations import exports, sequencing
 from ledger.operations import record as ledger
 from ledger.queries import record
+from ledger.rules import notes
 from ledger.rules.exporting import BadExport
 from ledger.tenancy import tenancy
 from ledger.verify_bundle import Verdict
 from tests import exported, seals
+from tests.authorities import Authority, desk
 from tests.callers import found
 from tests.exported import ask_for, bundle, judged, make, newest, now, policy, row_of
+from tests.witnesses import witness
 
 
 @pytest.fixture(autouse=True)
@@ -338,3 +344,45 @@ def test_a_tenant_cannot_fetch_what_another_exported(tenant, other_tenant):
         exported.fetch(other_tenant, export_id)
     assert not exporting.advance(tenant_id=other_tenant, export_id=export_id, clock=now)
     assert record.tenants()
+
+
+# Vouched for from outside
+
+
+@pytest.fixture
+def outsiders(tenant, settings, tmp_path, monkeypatch):
+    """A witness and an authority that this installation asks, and the lines by which an auditor trusts them."""
+    monkeypatch.setattr(sequencing, "KEPT_EVERY", timedelta(0))
+    authority = Authority(tmp_path / "authority")
+    log_key = policy(tenant).split()[1].decode()
+    with witness(tmp_path / "witness", [log_key]) as running, desk(authority) as stamping:
+        key = f"witness one {notes.write_vkey(running.key)}"
+        (tmp_path / "policy").write_text(f"{key} {running.url}\nquorum one\n")
+        settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
+        settings.COUNTERFOIL_TSA_URL = stamping.url
+        settings.COUNTERFOIL_TSA_ROOTS = (authority.root.certificate,)
+        root = b64encode(authority.root.certificate.public_bytes(Encoding.DER)).decode()
+        yield running, (key, f"tsa root {root}", "stamp required")
+
+
+@pytest.mark.req("R-HO-12")
+def test_an_export_is_vouched_for_before_it_is_handed_out(tenant, outsiders):
+    """Its head is cosigned and stamped at once, whatever the intervals, and an auditor who asks for both is content."""
+    _, trusted = outsiders
+    for _ in range(2):
+        data = bundle(tenant)
+        report = judged(data, policy(tenant, *trusted, quorum="one"))
+        assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+        assert report.facts["anchored"] >= report.facts["range"][1]
+
+
+def test_an_export_that_nobody_vouches_for_is_made_and_says_so(tenant, outsiders):
+    """L21: the witness is away: the bundle is whole, and its tail is not anchored."""
+    running, trusted = outsiders
+    bundle(tenant)
+    running.process.kill()
+    running.process.wait()
+    happen(tenant, "more")
+    report = judged(bundle(tenant), policy(tenant, *trusted, quorum="one"))
+    assert report.worst == Verdict.UNANCHORED
+    assert 0 <= report.facts["anchored"] < report.facts["range"][1]
