@@ -166,7 +166,6 @@ def pegs(tenant_id) -> list[envelope.Envelope]:
 # Witnesses
 
 
-@pytest.mark.req("R-LE-03")
 def test_a_checkpoint_that_a_quorum_cosigned_is_anchored(tmp_path, settings, grown, clock):
     tenant_id = grown.tenant
     size = grown(7)
@@ -183,7 +182,6 @@ def test_a_checkpoint_that_a_quorum_cosigned_is_anchored(tmp_path, settings, gro
     assert (third.name, third.size, third.fault) == ("three", None, "No answer: ConnectError.")
 
 
-@pytest.mark.req("R-LE-03")
 def test_what_was_stored_convinces_an_auditor(tmp_path, settings, grown, clock):
     """The checkpoint with the stored lines satisfies the auditor's policy, for an entry that is in the log."""
     tenant_id = grown.tenant
@@ -204,7 +202,6 @@ def test_what_was_stored_convinces_an_auditor(tmp_path, settings, grown, clock):
     assert not log_proof.check(proof._replace(checkpoint=point.note), leaf=leaf, policy=auditor).satisfied
 
 
-@pytest.mark.req("R-LE-03")
 def test_a_quorum_that_cannot_be_reached_leaves_the_checkpoint_not_anchored(tmp_path, settings, grown, clock):
     """L21: one of two needed witnesses: nothing turns green, the fault says who and since when, and it heals."""
     tenant_id = grown.tenant
@@ -337,7 +334,6 @@ def test_an_answer_that_was_lost_is_fetched_again(tmp_path, settings, grown, clo
     assert standing(tenant_id).anchored_size == newer.size
 
 
-@pytest.mark.req("R-LE-03")
 def test_a_witness_that_knows_more_than_we_do_raises_an_alarm(tmp_path, settings, grown, clock):
     """L18: a record that was set back is told so by its witness, even when the guard was lost with it."""
     tenant_id = grown.tenant
@@ -461,7 +457,6 @@ def test_a_cosignature_of_another_head_is_not_believed(tmp_path, settings, grown
 # Time stamps
 
 
-@pytest.mark.req("R-LE-03")
 def test_an_authority_stamps_the_checkpoint(settings, grown, clock, authority):
     """L22: a real exchange, kept whole, and its digest in the log."""
     tenant_id = grown.tenant

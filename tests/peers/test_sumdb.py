@@ -18,7 +18,6 @@ LARGE = (1, 255, 256, 257, 511, 65_535, 65_536, 65_537, 70_000)
 OURS = Ed25519PrivateKey.from_private_bytes(b"\x05" * 32)
 
 
-@pytest.mark.req("R-LE-03")
 def test_go_follows_our_proofs_and_we_follow_its_own(sumdb):
     """L6: roots, inclusion and consistency up to 70,000 leaves; Go also reads our tiles and proves from them."""
     places = [(index, size) for size in LARGE for index in sorted({0, size // 3, size - 1})]

@@ -38,7 +38,6 @@ def check(authority: Authority, response: bytes, *, nonce, data: bytes = TEXT, *
     return verified(response, data, nonce=nonce, **parts)
 
 
-@pytest.mark.req("R-LE-03")
 def test_a_real_authority_is_believed(authority):
     """L22: request, response, chain, purpose, imprint, nonce, time."""
     before = datetime.now(UTC).replace(microsecond=0)

@@ -57,7 +57,6 @@ def size_of(answer: httpx.Response) -> int:
 # Every answer
 
 
-@pytest.mark.req("R-LE-03")
 def test_a_head_that_continues_the_last_one_is_cosigned(seen, log):
     """L20: 200, with lines that the rules accept as cosignatures of this witness at this time."""
     before = int(time.time())
