@@ -76,6 +76,7 @@ app.conf.update(
         "anchor": {"task": "ledger.tasks.anchor", "schedule": 10.0, "options": {"expires": 10}},
         "check-integrity": {"task": "console.tasks.check_integrity", "schedule": 2.0, "options": {"expires": 10}},
         "tidy": {"task": "console.tasks.tidy", "schedule": 3600.0, "options": {"expires": 600}},
+        "retain": {"task": "console.tasks.retain", "schedule": 3600.0, "options": {"expires": 600}},
         "watch-changes": {
             "task": "reviews.tasks.watch_changes",
             "schedule": 15.0,

@@ -17,7 +17,7 @@ from ledger.operations import erasure as operations
 from ledger.queries import erasure as queries
 from ledger.queries import record
 from ledger.rules.refusals import Refused
-from ledger.rules.retention import RESTING, Policy, runs_out
+from ledger.rules.retention import RESTING, Policy, StillOpen, runs_out
 from reviews import queries as after
 
 PORTION = 200
@@ -44,6 +44,8 @@ def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
     actions = _with_children(tenant_id, action_ids)
     scope = Scope(subjects=set(actions))
     for action_id in actions:
+        if after.scheduled(action_id) is not None:
+            raise StillOpen(f"The action {action_id} is to be read once more; its system still has to answer for it.")
         scope.subjects |= {row.id for row in before.approvals_of(tenant_id, action_id)}
         scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
         for incident in after.incidents_of(tenant_id, action_id):
@@ -70,13 +72,12 @@ def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
         return 0
     named = 0
     for action in what_has_run_out(tenant_id, policy, at=at):
-        scope = scope_of(tenant_id, [action])
-        wish = operations.Wish(
-            subjects=tuple(scope.subjects),
-            legal_basis=POLICY_BASIS,
-            reason=f"Kept for {policy.payload_days} days.",
-        )
         try:
+            wish = operations.Wish(
+                subjects=tuple(scope_of(tenant_id, [action]).subjects),
+                legal_basis=POLICY_BASIS,
+                reason=f"Kept for {policy.payload_days} days.",
+            )
             operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
         except Refused:
             # Held, or something of it is not at rest: tomorrow is another day.

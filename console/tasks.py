@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
-from console import exporting, integrity, operations, queries
+from console import erasing, exporting, integrity, operations, queries
 from ledger.operations import exports
 from ledger.queries import exports as exported
 from ledger.queries import integrity as integrity_queries
@@ -45,6 +45,17 @@ def tidy() -> None:
     budgets.forget(at=at)
     for tenant in record.tenants():
         exports.remove_ended(tenant_id=tenant.id, at=at)
+
+
+@shared_task
+def retain() -> int:
+    """Under a standing policy, ask for what has run out, a portion an hour; how many actions were named."""
+    at = timezone.now()
+    named = 0
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            named += erasing.propose_run_out(tenant_id=tenant.id, at=at)
+    return named
 
 
 @shared_task

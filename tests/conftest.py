@@ -190,21 +190,23 @@ def cluster(run: Run) -> servers.Postgres:
             run.postgres.initialise()
             run.postgres.wait(_start(run, run.postgres.program()))
             run.postgres.make_roles()
-            _lend_the_sequencer(run)
+            _lend_roles(run)
     return run.postgres
 
 
-def _lend_the_sequencer(run: Run) -> None:
-    """So that a test's one transaction can hold what the sequencer does between two requests (`tests/seals.py`).
+def _lend_roles(run: Run) -> None:
+    """So that a test's one transaction can hold what the sequencer and the eraser do between two requests.
 
-    Only here: on a real server the application cannot become the sequencer, which tests/db/test_roles.py shows.
+    Only here (`tests/seals.py`, `tests/erasing.py`): on a real server the application can become neither, which
+    tests/db/test_roles.py shows.
     """
     with _superuser(run) as connection:
-        connection.execute(
-            sql.SQL("GRANT {} TO {} WITH INHERIT FALSE, SET TRUE").format(
-                sql.Identifier(servers.SEQUENCER), sql.Identifier(servers.APP)
+        for role in (servers.SEQUENCER, servers.ERASER):
+            connection.execute(
+                sql.SQL("GRANT {} TO {} WITH INHERIT FALSE, SET TRUE").format(
+                    sql.Identifier(role), sql.Identifier(servers.APP)
+                )
             )
-        )
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
-from django.db import connections
+from django.db import connection, connections, transaction
+from django.utils import timezone
 
 from console import servers
 from ledger import keystore
@@ -43,6 +44,16 @@ def erase(run: Run) -> str:
     with as_eraser(run):
         call_command("eraser", once=True, stdout=said)
     return said.getvalue()
+
+
+def erase_here(run: Run, tenant: UUID, erasure_id: UUID) -> int:
+    """What the eraser would have done by now, inside a test's own transaction; its role is lent (tests/conftest.py)."""
+    with pytest.MonkeyPatch.context() as patch, transaction.atomic(), connection.cursor() as cursor:
+        patch.setattr("django.conf.settings.KEYS_DATABASE_URL", run.postgres.url(servers.ERASER, KEYS))
+        cursor.execute("SET LOCAL ROLE counterfoil_eraser")
+        count = operations.execute(tenant_id=tenant, erasure_id=erasure_id, clock=timezone.now)
+        cursor.execute("RESET ROLE")
+    return count
 
 
 def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None) -> UUID:

@@ -15,9 +15,10 @@ from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ActionsWanted, CancelBody
-from ledger.queries import log, record
+from ledger.queries import erasure, log, record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
+from ledger.rules.sealing import Erased
 from reviews.operations import reports, schedules
 from reviews.rules.verification import VERIFIABLE_IN
 
@@ -72,7 +73,7 @@ def get_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @in_tenancy
 def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    action = seen(request, action_id)
+    action = seen(request, action_id, or_erased=True)
     history = record.history(caller.tenant_id, action.id)
     if caller.kind == "agent":
         told = [
@@ -135,8 +136,11 @@ def verify(request: HttpRequest, action_id: UUID) -> HttpResponse:
     return answer({"action_id": str(action_id), "state": action.state}, 202)
 
 
-def seen(request: HttpRequest, action_id: UUID) -> Any:
-    """The action, if the caller may see it: an agent key sees those of its own sessions."""
+def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> Any:
+    """The action, if the caller may see it: an agent key sees those of its own sessions.
+
+    Of one that was erased nothing is left to answer with but its bare events.
+    """
     caller = caller_of(request)
     action = record.action(caller.tenant_id, action_id)
     if action is None:
@@ -145,4 +149,7 @@ def seen(request: HttpRequest, action_id: UUID) -> Any:
         session = before.session(caller.tenant_id, action.session_id)
         if session is None or session.key_actor != caller.actor.id:
             raise NotFound
+    gone = None if or_erased else erasure.erased(caller.tenant_id, action_id)
+    if gone is not None:
+        raise Erased(f"This was erased under request {gone.erasure_id}; its events stay at /history.")
     return action

@@ -15,8 +15,8 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
-from console import saga, words
-from console.account import account, pretty
+from console import erased, saga, words
+from console.account import account, arguments, names, payload_of, pretty
 from console.forms import ActionFilter
 from console.http import Request, in_tenant, looked
 from console.proofs import panel
@@ -54,6 +54,8 @@ def browse(request: Request) -> HttpResponse:
 def action(request: Request, action_id: UUID) -> HttpResponse:
     found = _found(request, action_id)
     looked(request, "action", found.id)
+    if gone := erased.instead(request, "action", found.id):
+        return gone
     told = account(request.tenant, found)
     context = {
         "here": "actions",
@@ -68,17 +70,18 @@ def action(request: Request, action_id: UUID) -> HttpResponse:
 
 @in_tenant()
 def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
-    told = account(request.tenant, _found(request, action_id))
-    if not 1 <= seq <= len(told.history):
+    found = _found(request, action_id)
+    history = queries.history(request.tenant.id, found.id)
+    if not 1 <= seq <= len(history):
         raise Http404
-    event, snapshot, detail = told.history[seq - 1]
+    event, snapshot, detail = history[seq - 1]
     context = {
         "here": "actions",
-        "back": told.page("action", action_id),
-        "title": told.title,
+        "back": reverse("action", args=[request.tenant.slug, action_id]),
+        "title": title(found.operation_kind, found.target, arguments(payload_of(found))),
         "event": event,
         "word": words.event(event.kind),
-        "actor": told.names.get(event.actor_id, event.actor_kind),
+        "actor": names(request.tenant.id).get(event.actor_id, event.actor_kind),
         "proof": (proof := panel(request.tenant.slug, request.tenant.id, event)),
         "place": proof["place"] if proof else None,
         "entry_hash": bytes(event.entry_hash).hex(),

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from approvals import queries
 from approvals.operations import votes
 from approvals.rules import binding
-from console import words
+from console import erased, words
 from console.account import arguments, payload_of
 from console.decision import decision
 from console.forms import Vote
@@ -52,7 +52,7 @@ def inbox(request: Request) -> HttpResponse:
 
 @in_tenant()
 def approval(request: Request, approval_id: UUID) -> HttpResponse:
-    page = _page(request, approval_id, Vote())
+    page = erased.instead(request, "approval", approval_id) or _page(request, approval_id, Vote())
     found = queries.approval(request.tenant.id, approval_id)
     looked(request, "approval", approval_id, found.action_id if found else None)
     return page

@@ -12,8 +12,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from console import erased, words
 from console import queries as directory
-from console import words
 from console.account import names
 from console.dispute import dispute
 from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
@@ -58,7 +58,7 @@ _EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
 
 @in_tenant()
 def case(request: Request, case_id: UUID) -> HttpResponse:
-    page = show(request, case_id)
+    page = erased.instead(request, "case", case_id) or show(request, case_id)
     found = queries.case(request.tenant.id, case_id)
     looked(request, "case", case_id, found.action_id if found else None)
     return page

@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries
+from console import erased
 from console.http import Request, in_tenant
 from console.title import title
 from ledger.queries import record
@@ -23,6 +24,8 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
     found = queries.session(request.tenant.id, session_id)
     if found is None:
         raise Http404
+    if gone := erased.instead(request, "session", session_id):
+        return gone
     actions = {each.id: each for each in record.actions(request.tenant.id, session=session_id, limit=500)}
     calls = [_call(request, each, actions) for each in queries.calls_of(request.tenant.id, session_id)]
     context = {

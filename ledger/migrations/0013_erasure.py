@@ -44,7 +44,7 @@ CREATE TABLE ledger_blank (
 INSERT INTO ledger_blank (relation, subject, columns) VALUES
     ('ledger_entry', 'subject_id', '{"entry": null, "entry_salt": null, "detail": null, "detail_salt": null}'),
     ('ledger_evidence', 'subject_id', '{"salt": null, "sealed": null, "source": ""}'),
-    ('ledger_action', 'id', '{"target": "", "payload_hash": "", "operation_key": ""}'),
+    ('ledger_action', 'id', '{"target": "", "payload_hash": "", "operation_key": "", "call_id": ""}'),
     ('ledger_idempotency', 'action_id', '{"key": "", "request_hash": ""}'),
     ('ledger_freeze', 'id', '{"value": "", "reason": ""}'),
     ('ledger_unwinding', 'id', '{"reason": ""}');
@@ -187,7 +187,7 @@ BEGIN
     IF NOT ledger_two_people(p_erasure, 'erasure_requested', 'erasure_confirmed') THEN
         v_age := greatest(v_age, (v_policy ->> 'payload_days')::integer);
     END IF;
-    IF EXISTS (SELECT FROM ledger_subject s WHERE s.tenant_id = v_tenant AND s.id = ANY(v_scope)
+    IF v_age > 0 AND EXISTS (SELECT FROM ledger_subject s WHERE s.tenant_id = v_tenant AND s.id = ANY(v_scope)
             AND s.created_at > clock_timestamp() - make_interval(days => v_age)) THEN
         RETURN 'TOO_YOUNG';
     END IF;

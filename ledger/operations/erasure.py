@@ -70,7 +70,7 @@ def request_by_policy(*, tenant_id: UUID, wish: Wish, at: datetime) -> Erasure:
 
 def confirm(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Erasure:
     """The second person's word. Holds and ages are looked at again, here and when the eraser begins."""
-    head, row = _locked(tenant_id, erasure_id)
+    head, row = _locked(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by or by.kind != "person":
         raise rules.SamePerson
     _checked(tenant_id, [subject for subject, _ in queries.subjects_of(tenant_id, erasure_id)], at=at, but=erasure_id)
@@ -80,7 +80,7 @@ def confirm(*, tenant_id: UUID, erasure_id: UUID, by: Actor, at: datetime) -> Er
 
 def refuse(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
     """The second person says no."""
-    head, row = _locked(tenant_id, erasure_id)
+    head, row = _locked(tenant_id, erasure_id, "REQUESTED")
     if by.id == row.requested_by:
         raise rules.SamePerson
     append(head, Happening(kind="erasure_refused", to="REFUSED", detail={"reason": reason}), actor=by, at=at)
@@ -89,7 +89,7 @@ def refuse(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: dat
 
 def withdraw(*, tenant_id: UUID, erasure_id: UUID, reason: str, by: Actor, at: datetime) -> Erasure:
     """Take a request back, a confirmed one too, as long as nothing has been erased."""
-    head, row = _locked(tenant_id, erasure_id)
+    head, row = _locked(tenant_id, erasure_id, *queries.OPEN)
     if row.begun_at is not None:
         raise rules.HasBegun
     append(head, Happening(kind="erasure_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
@@ -163,8 +163,10 @@ def _tell(drafted: Draft) -> None:
     call(_TELL, *drafted.values)
 
 
-def _locked(tenant_id: UUID, erasure_id: UUID) -> tuple[Head, Erasure]:
+def _locked(tenant_id: UUID, erasure_id: UUID, *states: str) -> tuple[Head, Erasure]:
     head = lock(tenant_id=tenant_id, subject_id=erasure_id, kind="erasure")
+    if head.state not in states:
+        raise rules.Decided
     return head, Erasure.objects.get(tenant_id=tenant_id, id=erasure_id)
 
 

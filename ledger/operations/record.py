@@ -240,6 +240,8 @@ def _snapshot(head: Head, happening: Happening) -> entries.Entry | None:
         entries.check(happening.entry)
         return happening.entry
     if head.entry is None:
+        if head.kind == "action":
+            raise sealing.Erased
         return None
     return entries.amend(head.entry, happening.changes) if happening.changes else head.entry
 

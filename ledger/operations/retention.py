@@ -39,7 +39,7 @@ def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by
 
 def lift_hold(*, tenant_id: UUID, hold_id: UUID, reason: str, by: Actor, at: datetime) -> None:
     """End a hold; only one in force can be lifted."""
-    head = lock(tenant_id=tenant_id, subject_id=hold_id, kind="hold")
+    head = _locked(tenant_id, hold_id, "hold", "PLACED")
     append(head, Happening(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
     Hold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
 
@@ -63,7 +63,7 @@ def propose_policy(*, tenant_id: UUID, policy: Policy, by: Actor, at: datetime) 
 
 def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: datetime) -> Retention:
     """Put a proposed policy in force; the one before is superseded in the same transaction."""
-    head = lock(tenant_id=tenant_id, subject_id=retention_id, kind="retention")
+    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
     if by.id == row.proposed_by or by.kind != "person":
         raise rules.SamePerson
@@ -78,10 +78,17 @@ def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: dateti
 
 def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Actor, at: datetime) -> Retention:
     """Take a proposal back."""
-    head = lock(tenant_id=tenant_id, subject_id=retention_id, kind="retention")
+    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
     row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
     append(head, Happening(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
     return _moved(row, state="WITHDRAWN")
+
+
+def _locked(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> Head:
+    head = lock(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+    if head.state != state:
+        raise rules.Decided
+    return head
 
 
 def _moved(row: Retention, **changes: Any) -> Retention:

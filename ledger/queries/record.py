@@ -200,7 +200,10 @@ def ordered(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:
     )
     orders: dict[UUID, dict[str, Any]] = {}
     for kind, event_id, seq, at in found:
-        detail = _loaded(kept[seq]) or {}
+        detail = _loaded(kept[seq])
+        if detail is None:
+            # Erased, and with it what was ordered.
+            continue
         if kind == "ordered":
             orders[event_id] = detail | {"at": at, "refused": None}
         else:

@@ -66,6 +66,12 @@ class AlreadyErased(Refused):
     code = "ALREADY_ERASED"
 
 
+class Decided(Refused):
+    """This was decided already, or taken back; look at it again."""
+
+    code = "ALREADY_DECIDED"
+
+
 class HasBegun(Refused):
     """The erasure has begun and cannot be taken back."""
 

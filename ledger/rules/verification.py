@@ -353,7 +353,7 @@ def _check_view(walk: Walk, head: StoredHead) -> None:
     if walk.emptied:
         # What its columns were is not known any more; what an erased action must not say, it does not say.
         expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}
-        expected |= {"target": "", "payload_hash": "", "operation_key": ""}
+        expected |= {"target": "", "payload_hash": "", "operation_key": "", "call_id": ""}
     for name, value in head.view.items():
         if not _same(expected.get(name), value):
             raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")

@@ -37,6 +37,9 @@ def open_ones() -> list[tuple[UUID, UUID]]:
     return found
 
 
+_ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
+
+
 def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
     """The steps of a run as the rules see them, oldest first; recovery actions are none."""
     actions = [each for each in record.steps_of(tenant_id, run_id) if not each.relation]
@@ -49,7 +52,8 @@ def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
             mutating=each.mutating,
             pivot=record.is_pivot(tenant_id, each.contract_digest),
             proposed_at=each.proposed_at,
-            ended_at=entries[each.id]["timestamps"]["reconciled_at"] or instant(each.changed_at),
+            # Of a step that was erased, its present view still says when it ended.
+            ended_at=entries.get(each.id, _ERASED)["timestamps"]["reconciled_at"] or instant(each.changed_at),
             settled=each.settled,
             contradicted=each.contradicted,
             reversed=each.reversed,
