@@ -59,12 +59,14 @@ def request_by_policy(*, tenant_id: UUID, wish: Wish, at: datetime) -> Erasure:
         raise rules.SamePerson
     found = _checked(tenant_id, wish.subjects, at=at)
     row = _row(tenant_id, wish, found, state="CONFIRMED", by=SYSTEM, at=at, retention_id=policy.id)
-    append(
+    asked = append(
         Head(tenant_id=tenant_id, id=row.id, kind="erasure"),
-        Happening(kind="erasure_requested", to="CONFIRMED", detail=_named(wish, found) | {"retention": str(policy.id)}),
+        Happening(kind="erasure_requested", to="REQUESTED", detail=_named(wish, found) | {"retention": str(policy.id)}),
         actor=SYSTEM,
         at=at,
     )
+    confirmed = Happening(kind="erasure_confirmed", to="CONFIRMED", detail={"retention": str(policy.id)})
+    append(asked, confirmed, actor=SYSTEM, at=at)
     return row
 
 
