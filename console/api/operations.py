@@ -18,7 +18,7 @@ from approvals.operations.orders import grant_public_key
 from approvals.rules import grants
 from console.api import answers
 from console.api.edge import answer
-from ledger.queries import log
+from ledger.queries import fences, log
 from reviews import queries as after
 
 router = Router(tags=["Operations"])
@@ -65,11 +65,13 @@ def _database() -> list[dict[str, Any]]:
         pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
         late = after.overdue(at=timezone.now() - timedelta(minutes=1))
         waiting = log.backlog()
+        gaps = fences.missing() if not pending else []
     except DatabaseError:
         return [{"code": "DATABASE", "detail": "The database does not answer."}]
     found: list[dict[str, Any]] = []
     if pending:
         found.append({"code": "MIGRATIONS", "detail": f"{len(pending)} migrations have not run."})
+    found += [{"code": "FENCE", "detail": gap} for gap in gaps]
     if late:
         found.append({"code": "SWEEPER", "detail": f"{late} readings are over a minute late; is a worker running?"})
     if waiting.is_late:
