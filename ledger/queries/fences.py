@@ -84,7 +84,8 @@ def _isolation() -> list[str]:
 def _owners() -> list[str]:
     rows = ask(
         "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace"
-        " AND c.relkind IN ('r', 'p') AND (c.relowner = current_user::regrole OR pg_has_role(current_user, c.relowner, 'MEMBER')) ORDER BY 1"
+        " AND c.relkind IN ('r', 'p')"
+        " AND (c.relowner = current_user::regrole OR pg_has_role(current_user, c.relowner, 'MEMBER')) ORDER BY 1"
     )
     mighty = ask("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
     found = [f"This role owns, or may become the owner of, {name}." for (name,) in rows]
