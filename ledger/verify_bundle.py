@@ -141,9 +141,7 @@ class Report:
 
     def find(self, stage: str, verdict: Verdict, text: str, index: int | None = None) -> None:
         finding = Finding(stage, verdict, text, index)
-        order = list(Verdict)
-        if order.index(verdict) < order.index(self.worst):
-            self.worst = verdict
+        self.worst = min(self.worst, verdict, key=list(Verdict).index)
         self.failed[stage] += 1
         if self.failed[stage] <= MAX_KEPT:
             self.findings.append(finding)
@@ -207,7 +205,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) > MAX_INT:
+    if len(text) > len(str(-MAX_INT)) or abs(int(text)) > MAX_INT:
         raise ValueError("an integer is too big")
     return int(text)
 
@@ -327,9 +325,11 @@ class Frontier:
 
 def consistent(old_size: int, size: int, old_root: bytes, root: bytes, proof: list[bytes]) -> bool:
     """Whether a proof shows that the tree of `size` begins with the tree of `old_size` (RFC 9162, 2.1.4.2)."""
+    if old_size > size:
+        return False
     if old_size in (0, size):
         return not proof and old_root == (root if old_size else hashlib.sha256().digest())
-    if not 0 < old_size < size or not proof:
+    if not proof:
         return False
     path = [old_root, *proof] if old_size & (old_size - 1) == 0 else proof
     low, high = old_size - 1, size - 1
@@ -341,12 +341,17 @@ def consistent(old_size: int, size: int, old_root: bytes, root: bytes, proof: li
             return False
         if low & 1 or low == high:
             before, after = node_hash(node, before), node_hash(node, after)
-            while low and not low & 1:
-                low, high = low >> 1, high >> 1
+            low, high = _past_left_edges(low, high)
         else:
             after = node_hash(after, node)
         low, high = low >> 1, high >> 1
     return high == 0 and before == old_root and after == root
+
+
+def _past_left_edges(low: int, high: int) -> tuple[int, int]:
+    while low and not low & 1:
+        low, high = low >> 1, high >> 1
+    return low, high
 
 
 # Keys, notes and checkpoints (C2SP signed-note, tlog-checkpoint, tlog-cosignature)
@@ -415,7 +420,7 @@ def read_note(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
     for row in rows:
         match = re.fullmatch("\N{EM DASH} ([^ +]+) ([A-Za-z0-9+/=]+)", row)
         data = base64_of(match[2]) if match else b""
-        if match is None or len(data) < 5:
+        if match is None or not data[4:]:
             raise Bad("a signature line is not one")
         signatures.append((match[1], data[:4], data[4:]))
     return f"{text}\n".encode(), signatures

@@ -183,6 +183,7 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
     "a range without end": lambda: with_manifest(**{"to": 2**80}),
     "a range beyond the checkpoint": lambda: with_manifest(**{"to": 12}),
     "no request": lambda: with_manifest(request=None),
+    "a lone surrogate": lambda: with_manifest(request={**first_manifest()["request"], "by": "\ud800"}),
     "no files": lambda: with_manifest(files={}),
     "fewer files": lambda: with_manifest(files=first_manifest()["files"][:-1]),
     "a file twice": lambda: with_manifest(files=[*first_manifest()["files"], first_manifest()["files"][0]]),

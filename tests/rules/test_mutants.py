@@ -1,0 +1,52 @@
+"""L27: a comparison of the offline verifier or of the tree that is turned round does not go unnoticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import verify_bundle
+from ledger.rules import bundles, merkle, tiles
+from tests.authorities import Authority
+from tests.mutants import Check, Mutant, checks_of, mutants, notices, survives
+from tests.rules import test_bundle_stamps, test_hostile_bundles, test_merkle, test_tiles, test_verify_bundle
+
+TREE = ("blocks", "Frontier.push", "Frontier.root", "consistent")
+
+
+SLOW = (
+    "test_every_changed_byte_of_a_stamp_is_noticed",
+    "test_a_document_that_says_something_else_is_never_verified",
+    "test_damaged_bytes_are_never_verified",
+)
+
+
+def verifying(**fixtures: Any) -> list[Check]:
+    modules = (test_verify_bundle, test_hostile_bundles, test_bundle_stamps)
+    return checks_of(*modules, but=SLOW, **fixtures)
+
+
+def survivors(found: list[Mutant], checks: list[Check]) -> list[str]:
+    assert not any(notices(check) for check in checks), "they do not even pass as it is"
+    return [str(each) for each in found if survives(each, checks)]
+
+
+def test_no_turned_comparison_of_the_verifiers_tree_goes_unnoticed():
+    found = list(mutants(verify_bundle, only=TREE))
+    assert len(found) > 15
+    assert survivors(found, verifying()) == []
+
+
+@pytest.mark.long
+def test_no_turned_comparison_of_the_verifier_goes_unnoticed(tmp_path):
+    found = list(mutants(verify_bundle))
+    assert len(found) > 150
+    assert survivors(found, verifying(authority=Authority(tmp_path))) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", [merkle, tiles, bundles])
+def test_no_turned_comparison_of_the_tree_goes_unnoticed(module):
+    checks = checks_of(test_merkle, test_tiles, test_verify_bundle)
+    assert survivors(list(mutants(module)), checks) == []
