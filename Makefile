@@ -36,6 +36,7 @@ requirements: install  ## The requirement ids that no test shows
 	@$(PY) -m tests.requirements
 
 bench: install  ## First figures, as ratios within one run
+	@VIRTUAL_ENV= $(BIN)/uv sync --quiet --frozen --inexact --group bench --python $(PY)
 	@exec $(PY) -m benchmarks $(OPTIONS)
 
 install: .venv/installed

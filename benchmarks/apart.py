@@ -17,11 +17,11 @@ def apart(stand: Stand, database: str, function: str, *arguments: Any) -> Any:
         return pool.submit(_run, stand, database, function, arguments).result()
 
 
-def set_up(stand: Stand, database: str) -> None:
+def set_up(stand: Stand, database: str, more: dict[str, str] | None = None) -> None:
     """Make this process one that works on a database of the stand."""
     import django
 
-    os.environ |= stand.environment(database)
+    os.environ |= stand.environment(database) | (more or {})
     django.setup()
 
 

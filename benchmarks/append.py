@@ -7,6 +7,7 @@ The peer is one `create()` in autocommit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -40,19 +41,27 @@ def _figure(stand: Stand, rounds: int, count: int, aim: float | None) -> Figure:
 def ways(number: int) -> dict[str, Write]:
     """What one writer can do."""
     from ledger.queries import record as queries
+
+    move = mover()
+    subject, _ = move()
+    sample = _sample(queries.tenants()[0].id, subject)
+    return {"append": move, "create": lambda: _create(sample)}
+
+
+def mover() -> Callable[[], tuple[UUID, int]]:
+    """What moves one of some new actions on, each in turn; its id and the number of the event."""
+    from ledger.queries import record as queries
     from ledger.tenancy import tenancy
 
     tenant = queries.tenants()[0].id
     with tenancy(tenant):
-        actions = [_pending(tenant) for _ in range(ACTIONS)]
-    _move(tenant, actions[0], "UNKNOWN")
-    _move(tenant, actions[0], "PENDING")
+        actions = [pending(tenant) for _ in range(ACTIONS)]
     moves = cycle([(action, state) for state in ("UNKNOWN", "PENDING") for action in actions])
-    sample = _sample(tenant, actions[0])
-    return {"append": lambda: _move(tenant, *next(moves)), "create": lambda: _create(sample)}
+    return lambda: _move(tenant, *next(moves))
 
 
-def _pending(tenant: UUID) -> UUID:
+def pending(tenant: UUID) -> UUID:
+    """An action that waits for its verification."""
     from ledger.operations import record as ledger
     from ledger.rules.lifecycle import Ground
 
@@ -70,21 +79,28 @@ def _pending(tenant: UUID) -> UUID:
     return action
 
 
-def _move(tenant: UUID, action: UUID, state: str) -> None:
+def _move(tenant: UUID, action: UUID, state: str) -> tuple[UUID, int]:
     from ledger.operations import record as ledger
     from ledger.tenancy import tenancy
 
     at = timezone.now()
     with tenancy(tenant):
         head = ledger.lock(tenant_id=tenant, subject_id=action, kind="action")
-        happening = ledger.Happening(
-            kind="lease_ended",
-            to=state,
-            changes={"execution": {"status": state}},
-            detail={"attempt": 1, "reason": "No answer came while the lease ran."},
-            view={"settled": False},
-        )
-        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+        head = ledger.append(head, moved(state), actor=ledger.SYSTEM, at=at)
+    return action, head.seq
+
+
+def moved(state: str) -> Any:
+    """What the event says."""
+    from ledger.operations import record as ledger
+
+    return ledger.Happening(
+        kind="lease_ended",
+        to=state,
+        changes={"execution": {"status": state}},
+        detail={"attempt": 1, "reason": "No answer came while the lease ran."},
+        view={"settled": False},
+    )
 
 
 def _sample(tenant: UUID, action: UUID) -> dict[str, Any]:

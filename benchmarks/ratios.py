@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Measure = Callable[[], float]
@@ -41,6 +41,19 @@ def interleaved(rounds: int, ours: Measure, peer: Measure) -> tuple[tuple[float,
     ours(), peer()
     pairs = [_round(number, ours, peer) for number in range(rounds)]
     return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+
+def in_turn(rounds: int, sides: Mapping[str, Measure]) -> dict[str, tuple[float, ...]]:
+    """Several sides in every round, each round beginning with another; one round before counts for nothing."""
+    names = list(sides)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(-1, rounds):
+        at = number % len(names)
+        for name in names[at:] + names[:at]:
+            rate = sides[name]()
+            if number >= 0:
+                found[name].append(rate)
+    return {name: tuple(rates) for name, rates in found.items()}
 
 
 def _round(number: int, ours: Measure, peer: Measure) -> tuple[float, float]:

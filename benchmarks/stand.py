@@ -70,7 +70,8 @@ class Stand:
             made, owner, app = map(sql.Identifier, (name, servers.OWNER, servers.APP))
             copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}")
             connection.execute(copied.format(made, sql.Identifier(TEMPLATE), owner))
-            connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, app))
+            for role in (app, sql.Identifier(servers.SEQUENCER)):
+                connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, role))
 
     def founded(self, database: str) -> dict[str, Any]:
         """A tenant with its people and keys, as `manage.py bootstrap` says them."""
@@ -129,7 +130,7 @@ def stand() -> Iterator[Stand]:
     try:
         made = _stand(folder, account)
         with _running(made):
-            _prepare(made)
+            prepare(made)
             yield made
     finally:
         for record in folder.glob("*.running"):
@@ -173,7 +174,8 @@ def _running(made: Stand) -> Iterator[None]:
         processes.stop(list(reversed(children)))
 
 
-def _prepare(made: Stand) -> None:
+def prepare(made: Stand) -> None:
+    """Roles, the template that other databases are copied from, and the database of the keys."""
     made.postgres.make_roles()
     owners = {}
     for name, database in (("DATABASE_OWNER_URL", TEMPLATE), ("KEYS_DATABASE_OWNER_URL", KEYS)):

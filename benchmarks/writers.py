@@ -7,21 +7,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import Any
 
 from benchmarks.apart import named, set_up
 from benchmarks.stand import Stand
 
-Write = Callable[[], None]
+Write = Callable[[], Any]
 
 
 @contextmanager
-def writers(stand: Stand, database: str, count: int, make: str) -> Iterator[list[Connection]]:
+def writers(
+    stand: Stand, database: str, count: int, make: str, environment: dict[str, str] | None = None
+) -> Iterator[list[Connection]]:
     """`make` names a function of a module (`module:function`) that returns what each writer can do, by name."""
     context = get_context("spawn")
     pipes, children = [], []
     for number in range(count):
         ours, theirs = context.Pipe()
-        child = context.Process(target=_write, args=(stand, database, number, make, theirs))
+        child = context.Process(target=_write, args=(stand, database, number, make, theirs, environment or {}))
         child.start()
         # Ours to close: a writer that dies must be heard of.
         theirs.close()
@@ -39,22 +42,29 @@ def writers(stand: Stand, database: str, count: int, make: str) -> Iterator[list
 
 
 def rate(pipes: list[Connection], what: str, seconds: float) -> float:
-    """Writes per second of all writers together."""
+    """Writes per second of all writers together; those that need to get something ready do so before."""
+    ask(pipes, what, 0)
+    return sum(ask(pipes, what, seconds))
+
+
+def ask(pipes: list[Connection], what: str, seconds: float) -> list[Any]:
+    """What each writer answers."""
     for pipe in pipes:
         pipe.send((what, seconds))
-    rates: list[float] = [pipe.recv() for pipe in pipes]
-    return sum(rates)
+    return [pipe.recv() for pipe in pipes]
 
 
-def _write(stand: Stand, database: str, number: int, make: str, pipe: Connection) -> None:
-    set_up(stand, database)
+def _write(stand: Stand, database: str, number: int, make: str, pipe: Connection, environment: dict[str, str]) -> None:
+    set_up(stand, database, environment)
     ways: dict[str, Write] = named(make)(number)
     pipe.send("ready")
     while (told := pipe.recv()) is not None:
         pipe.send(_for_a_while(ways[told[0]], told[1]))
 
 
-def _for_a_while(write: Write, seconds: float) -> float:
+def _for_a_while(write: Write, seconds: float) -> Any:
+    if not seconds:
+        return getattr(write, "ready", int)()
     count, began = 0, time.perf_counter()
     while (now := time.perf_counter()) - began < seconds:
         write()

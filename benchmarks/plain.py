@@ -1,0 +1,145 @@
+"""The SQL of an append without Django: what the server and one message more or less cost, against bare inserts.
+
+All sides speak through the same connection object of psycopg, statements prepared, two messages for an append: what
+begins, names the tenant and locks; then the event and the commit. Events are drafted beforehand, by the product's own
+operation; the peers write the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from django.utils import timezone
+from psycopg.pq import ExecStatus
+
+from benchmarks.writers import Write
+from console import servers
+
+ACTIONS, READY = 40, 1200
+EVENTS_TABLE = "stored_events"
+_BARE = (
+    b"INSERT INTO bare_row (id, subject_id, seq, kind, state, envelope, entry, detail, at)"
+    b" VALUES ($1, $2, 1, 'lease_ended', 'UNKNOWN', $3, $4, $5, now())"
+)
+_STATEMENTS = {
+    b"tenant": b"SELECT set_config('app.tenant', $1, true)",
+    b"begin": b"BEGIN",
+    b"commit": b"COMMIT",
+    b"lock": b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)",
+    b"append": b"SELECT ledger_append($1, $2, $3, $4, $5, $6)",
+    b"bare": _BARE,
+    b"chain": b"SELECT bare_chain_append($1, $2, $3)",
+}
+_Message = tuple[bytes, list[bytes | None], list[int]]
+
+
+def ways(number: int) -> dict[str, Write]:
+    """What one writer can do."""
+    made = _Appends()
+    sides: dict[str, Write] = {"append": made, "bare": made.bare, "chain": made.chain}
+    return sides | {"eventsourcing": _Recorder(made.sample)}
+
+
+class _Appends:
+    """Events of some actions of this writer, in turn; `ready` drafts them."""
+
+    def __init__(self) -> None:
+        from django.conf import settings
+
+        from benchmarks.append import pending
+        from ledger.operations import record as ledger
+        from ledger.queries import record
+        from ledger.tenancy import tenancy
+
+        self.tenant = record.tenants()[0].id
+        with tenancy(self.tenant):
+            actions = [pending(self.tenant) for _ in range(ACTIONS)]
+            locked = [ledger.lock(tenant_id=self.tenant, subject_id=each, kind="action") for each in actions]
+        self.heads = deque(locked)
+        self.drafts: deque[tuple[UUID, list[bytes | None], list[int]]] = deque()
+        self.ready()
+        self.sample = [self.drafts[0][1][place] or b"" for place in (0, 2, 4)]
+        database = settings.DATABASES["default"]
+        words = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD", "dbname": "NAME"}
+        self.connection = psycopg.connect(autocommit=True, **{name: database[ours] for name, ours in words.items()})
+        self.server = self.connection.pgconn
+        for name, statement in _STATEMENTS.items():
+            _sound(self.server.prepare(name, statement))
+
+    def ready(self) -> None:
+        from benchmarks.append import moved
+        from ledger.operations import record as ledger
+
+        while len(self.drafts) < READY:
+            head = self.heads.popleft()
+            happening = moved("UNKNOWN" if head.state == "PENDING" else "PENDING")
+            draft = ledger.draft(head, happening, actor=ledger.SYSTEM, at=timezone.now())
+            sent = [value.encode() if isinstance(value, str) else value for value in draft.values]
+            self.drafts.append((head.id, sent, [0 if isinstance(value, str) else 1 for value in draft.values]))
+            self.heads.append(draft.head)
+
+    def __call__(self) -> None:
+        if not self.drafts:
+            self.ready()
+        subject, values, forms = self.drafts.popleft()
+        tenant = str(self.tenant).encode()
+        self._say((b"begin", [], []), (b"tenant", [tenant], [0]), (b"lock", [subject.bytes, b"action"], [1, 0]))
+        self._say((b"append", values, forms), (b"commit", [], []))
+
+    def bare(self) -> None:
+        _sound(self.server.exec_prepared(b"bare", [uuid4().bytes, uuid4().bytes, *self.sample], [1] * 5, 1))
+
+    def chain(self) -> None:
+        _sound(self.server.exec_prepared(b"chain", self.sample, [1] * 3, 1))
+
+    def _say(self, *messages: _Message) -> None:
+        server = self.server
+        server.enter_pipeline_mode()
+        for name, values, forms in messages:
+            server.send_query_prepared(name, values, forms, 1)
+        server.pipeline_sync()
+        while (answer := server.get_result()) is None or answer.status != ExecStatus.PIPELINE_SYNC:
+            if answer is not None:
+                _sound(answer)
+        server.exit_pipeline_mode()
+
+
+def _sound(answer: Any) -> None:
+    if answer.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        raise SystemExit(f"benchmarks: {answer.get_error_message()}")
+
+
+class _Recorder:
+    """The recorder of `eventsourcing`, one stored event at a time."""
+
+    def __init__(self, sample: list[bytes]) -> None:
+        from eventsourcing.persistence import StoredEvent
+
+        self.event, self.state = StoredEvent, b"".join(sample)
+        self.recorder = recorder()
+
+    def __call__(self) -> None:
+        event = self.event(originator_id=uuid4(), originator_version=1, topic="lease_ended", state=self.state)
+        self.recorder.insert_events([event])
+
+
+def recorder() -> Any:
+    """It owns its table, so it signs in as the owner."""
+    import os
+    from urllib.parse import unquote, urlsplit
+
+    from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+
+    url = urlsplit(os.environ["OWNER_URL"])
+    assert url.username == servers.OWNER
+    datastore = PostgresDatastore(
+        dbname=url.path[1:],
+        host=url.hostname or "",
+        port=url.port or 0,
+        user=unquote(url.username),
+        password=unquote(url.password or ""),
+    )
+    return PostgresApplicationRecorder(datastore, events_table_name=EVENTS_TABLE)
