@@ -20,6 +20,8 @@ from hashlib import sha256
 from uuid import UUID
 
 import psutil
+import psycopg
+from psycopg import sql
 
 from benchmarks.ratios import Figure, in_turn
 from benchmarks.stand import Stand
@@ -132,12 +134,12 @@ def _check(stand: Stand, size: int, number: int) -> float:
 
 def _hash(stand: Stand, tenant: UUID, size: int) -> float:
     """Events per second of reading each event's bytes in the order of the log and hashing them, nothing more."""
-    import psycopg
-
     began, step = time.perf_counter(), 65_536
     with stand.superuser(DATABASE) as connection:
-        connection.execute("SET enable_hashjoin = off")
-        connection.execute("SET enable_mergejoin = off")
+        # As the check itself reads.
+        for setting in ("enable_hashjoin", "enable_mergejoin", "enable_memoize"):
+            connection.execute(sql.SQL("SET {} = off").format(sql.Identifier(setting)))
+        connection.execute("SET max_parallel_workers_per_gather = 0")
         for first in range(0, size, step):
             cursor = psycopg.RawCursor(connection)
             for (envelope,) in cursor.stream(_READ.encode(), (tenant, first, first + step), binary=True, size=1000):

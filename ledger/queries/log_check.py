@@ -14,13 +14,16 @@ from ledger.rules.tiles import WIDTH, Tile
 from ledger.tenancy import ask
 
 _STREAMED = 1000
+_OTHER_WAYS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
 
 
 def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
     """These leaves in order, each with the bytes and the hash of its event; read as they come, never held."""
     connection.ensure_connection()
     # One look-up per leaf, by the whole key: events were written in nearly this order, so their pages are at hand.
-    ask("SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)")
+    # Whatever else the planner thinks of gathers, sorts or remembers rows that come once.
+    ask("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_OTHER_WAYS))
+    ask("SET LOCAL max_parallel_workers_per_gather = 0")
     with connection.wrap_database_errors:
         cursor = psycopg.RawCursor(connection.connection)
         yield from cursor.stream(
