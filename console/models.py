@@ -130,3 +130,35 @@ class Sighting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.thing_id}"
+
+
+class Notice(models.Model):
+    """Something that people outside the console must be told, by one channel; it is sent until it has arrived."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    channel = models.CharField(max_length=8)
+    kind = models.CharField(max_length=32)
+    about_id = models.UUIDField()
+    raised_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    attempts = models.IntegerField(default=0)
+    sent_at = models.DateTimeField(null=True)
+    given_up_at = models.DateTimeField(null=True)
+    fault = models.CharField(max_length=200, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "about_id", "channel"], name="notice_once_by_each_channel"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["tenant_id", "due_at"],
+                condition=Q(sent_at__isnull=True, given_up_at__isnull=True),
+                name="notice_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.channel}"

@@ -95,6 +95,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_answeredwrite": OWN,
     "console_spentproof": OWN,
     "console_sighting": APPEND,
+    "console_notice": CHANGE,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

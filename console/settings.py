@@ -247,6 +247,48 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 # How often one key may call the API in a second; 0 is as often as it likes.
 COUNTERFOIL_RATE_PER_S = _number("COUNTERFOIL_RATE_PER_S", 200)
 
+# Who is told outside when the record raises an alarm: by mail, by a signed webhook, or by both.
+
+
+def _mail(name: str) -> dict[str, Any] | None:
+    """`smtps://user:password@host:port`, `smtp+starttls://…`, or plain `smtp://…` for a relay on this machine."""
+    url = os.environ.get(name)
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname:
+        _stop(f"{name} must look like smtps://user:password@mail.example.org:465 or smtp+starttls://….")
+    return {
+        "host": parts.hostname,
+        "port": parts.port or {"smtps": 465, "smtp+starttls": 587}.get(parts.scheme, 25),
+        "username": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": parts.scheme == "smtps",
+        "use_tls": parts.scheme == "smtp+starttls",
+    }
+
+
+def _webhook(name: str) -> tuple[str, str] | None:
+    """Where alarms are posted, and the secret that signs them (`alarm_webhook` beside the keys)."""
+    url = os.environ.get(name)
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")):
+        _stop(f"{name} must be an https address.")
+    file = COUNTERFOIL_SECRETS_DIR / "alarm_webhook"
+    if not file.is_file():
+        _stop(f"{name} is set, and {file} is not there: put a secret of the form whsec_… into it.")
+    return url, file.read_text().strip()
+
+
+COUNTERFOIL_ALARM_EMAILS = _text("COUNTERFOIL_ALARM_EMAILS", " ").replace(",", " ").split()
+COUNTERFOIL_EMAIL = _mail("COUNTERFOIL_EMAIL_URL")
+COUNTERFOIL_EMAIL_FROM = _text("COUNTERFOIL_EMAIL_FROM", f"counterfoil@{_public.hostname}")
+if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
+    _stop("COUNTERFOIL_ALARM_EMAILS is set, and COUNTERFOIL_EMAIL_URL is not: there is no way to send them.")
+COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
+
 # Language, time, files
 
 LANGUAGE_CODE = "en-gb"

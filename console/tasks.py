@@ -13,9 +13,12 @@ from django.utils import timezone
 
 from approvals import tasks as before
 from console import erasing, exporting, integrity, operations, queries
+from console.notices import operations as notices
+from console.notices import sending
 from ledger.operations import exports
 from ledger.queries import exports as exported
 from ledger.queries import integrity as integrity_queries
+from ledger.queries import log as logs
 from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -136,3 +139,18 @@ def check_integrity() -> int:
         ):
             steps += 1
     return steps
+
+
+@shared_task
+def tell_alarms() -> int:
+    """Tell people outside of every alarm that stands; how many messages went out. What did not go is tried again."""
+    sent = 0
+    for tenant in record.tenants():
+        at = timezone.now()
+        with tenancy(tenant.id):
+            notices.write(tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.channels(), at=at)
+        while (notice := notices.claim(tenant_id=tenant.id, at=timezone.now())) is not None:
+            fault = sending.send(tenant, notice, at=timezone.now())
+            notices.answered(notice=notice, fault=fault, at=timezone.now())
+            sent += not fault
+    return sent

@@ -310,6 +310,7 @@ ALARMS: Final[dict[str, str]] = {
     "RECORD_BROKEN": "An integrity check found a break in the record",
     "NOT_SEALING": "The log does not keep up with the record",
 }
+CHANNELS: Final[dict[str, str]] = {"log": "the log of the process", "email": "mail", "webhook": "webhook"}
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",

@@ -17,6 +17,7 @@ from console.account import happenings, names
 from console.api.edge import after_commit
 from console.forms import Reason
 from console.http import Request, in_tenant
+from console.notices import queries as notices
 from console.seal import seal
 from console.tasks import check_integrity
 from ledger.operations import alarms, integrity
@@ -167,13 +168,16 @@ _CHECK_ICONS = {"RUNNING": "clock", "PAUSED": "clock", "CANCELLED": "minus", "HE
 
 
 def _alarms(request: Request) -> list[dict[str, Any]]:
+    rows = [*log.alarms(request.tenant.id), *log.alarms(request.tenant.id, closed=True, limit=5)]
+    told = notices.about(request.tenant.id, [each.id for each in rows])
     return [
         {
             "row": each,
             "word": words.alarm(each.kind),
             "href": reverse("alarm-acknowledge", args=[request.tenant.slug, each.id]),
+            "told": [{"row": one, "word": words.CHANNELS[one.channel]} for one in told.get(each.id, [])],
         }
-        for each in [*log.alarms(request.tenant.id), *log.alarms(request.tenant.id, closed=True, limit=5)]
+        for each in rows
     ]
 
 
