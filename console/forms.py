@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from approvals.rules import binding
 from console import words
+from ledger.rules.retention import MOST_DAYS, Policy
 from reviews.rules import incidents
 from reviews.rules.runbooks import RUNBOOKS
 
@@ -450,3 +451,94 @@ class BatchOrder(forms.Form):
     def missing(self) -> str:
         """What is wrong, in a sentence."""
         return "Choose what to do, and to whom it goes." if self.errors else ""
+
+
+class ExportWish(forms.Form):
+    """What a bundle is to hold; everything is optional, and what is left out means all of it."""
+
+    action = forms.CharField(required=False, max_length=500, label="Action, by id or address")
+    agent = forms.CharField(required=False, max_length=128)
+    tool = forms.CharField(required=False, max_length=128)
+    target = forms.CharField(required=False, max_length=512)
+    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    checkpoint = forms.IntegerField(
+        required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
+    )
+    format = forms.ChoiceField(choices=[("jsonl", "JSON lines"), ("parquet", "Parquet too")], widget=Chooser)
+    payloads = forms.BooleanField(required=False, initial=True, label="With payloads and evidence")
+
+    def clean_action(self) -> str:
+        typed = self.cleaned_data["action"]
+        found = _AN_ID.findall(typed.lower())
+        if typed and not found:
+            raise forms.ValidationError("This names no action.")
+        return found[-1] if found else ""
+
+    def wanted(self) -> dict[str, Any]:
+        """The request, as the rules of exports read it."""
+        chosen, span = self.cleaned_data, days(self.cleaned_data)
+        return {
+            "from": span["since"].isoformat() if "since" in span else None,
+            "to": span["until"].isoformat() if "until" in span else None,
+            "filters": {name: chosen[name] for name in ("action", "agent", "tool", "target") if chosen[name]},
+            "format": chosen["format"],
+            "payloads": chosen["payloads"],
+            "since": chosen["checkpoint"],
+        }
+
+
+class HoldWish(forms.Form):
+    """What is to be kept from being erased, and why."""
+
+    scope = forms.ChoiceField(choices=list(words.HOLD_SCOPES.items()), widget=Chooser, label="What is held")
+    value = forms.CharField(required=False, max_length=512, label="Its id or name")
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say why it must be kept."})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if (cleaned.get("scope") == "all") != (not cleaned.get("value")):
+            self.add_error("value", "A hold on everything has no name, and every other hold has one.")
+        return cleaned
+
+
+class ErasureWish(forms.Form):
+    """Which actions are to be erased, on what legal basis, and why."""
+
+    what = forms.CharField(
+        max_length=40000,
+        label="Actions, by id or address, one a line",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Name the actions."},
+    )
+    legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        label="Why, in words that name nobody: it stays on record",
+        error_messages={"required": "Say why."},
+    )
+
+    def clean_what(self) -> str:
+        typed: str = self.cleaned_data["what"].lower()
+        lines = [line for line in typed.splitlines() if line.strip()]
+        if not all(_AN_ID.search(line) for line in lines):
+            raise forms.ValidationError("Every line must name an action.")
+        return typed
+
+    def actions(self) -> list[UUID]:
+        """The actions that were named; the last id of a line counts."""
+        lines = self.cleaned_data["what"].splitlines()
+        return list({UUID(_AN_ID.findall(line)[-1]): None for line in lines if line.strip()})
+
+
+class RetentionWish(forms.Form):
+    """How long what is to be kept, in days."""
+
+    payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
+    envelope_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Envelopes")
+    floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Nothing is erased before")
+    standing = forms.BooleanField(required=False, label="Erase what has run out without asking two people each time")
+
+    def policy(self) -> Policy:
+        """The policy that was proposed; whether it holds together is for the rules to say."""
+        return Policy(**self.cleaned_data)

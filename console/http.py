@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -34,19 +35,19 @@ class Request(HttpRequest):
     as_of: datetime
 
 
-Page = Callable[Concatenate[Request, P], HttpResponse]
+Page = Callable[Concatenate[Request, P], HttpResponseBase]
 
 
-def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponse]]:
+def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase]]:
     """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
 
     Whoever is no member learns nothing, not even that the tenant exists. A refusal rolls back what the page began,
     and is shown here, once for all pages.
     """
 
-    def around(page: Page[P]) -> Callable[..., HttpResponse]:
+    def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
         @wraps(page)
-        def opened(request: Request, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def opened(request: Request, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             _identify(request, slug)
             try:
                 with tenancy(request.tenant.id):

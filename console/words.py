@@ -290,6 +290,23 @@ EVENTS: Final[dict[str, str]] = {
     "integrity_check_cancelled": "Integrity check cancelled",
     "integrity_check_held": "Integrity check: everything holds",
     "integrity_check_failed": "Integrity check: something does not hold",
+    "export_requested": "Export asked for",
+    "export_finished": "Export made",
+    "export_failed": "Export failed",
+    "export_fetched": "Export fetched",
+    "export_expired": "Export removed",
+    "erasure_requested": "Erasure asked for",
+    "erasure_confirmed": "Erasure confirmed",
+    "erasure_refused": "Erasure refused",
+    "erasure_withdrawn": "Erasure withdrawn",
+    "erasure_done": "Erasure done",
+    "erased": "Erased",
+    "hold_placed": "Legal hold placed",
+    "hold_lifted": "Legal hold lifted",
+    "retention_proposed": "Retention policy proposed",
+    "retention_confirmed": "Retention policy put in force",
+    "retention_superseded": "Retention policy superseded",
+    "retention_withdrawn": "Retention policy withdrawn",
     "alarm_raised": "Alarm raised",
     "alarm_acknowledged": "Alarm answered",
     "hook_created": "Webhook address made",
@@ -309,6 +326,25 @@ ALARMS: Final[dict[str, str]] = {
     "LOG_UNGUARDED": "The signer does not know this log",
     "RECORD_BROKEN": "An integrity check found a break in the record",
     "NOT_SEALING": "The log does not keep up with the record",
+}
+EXPORTS: Final[dict[str, str]] = {
+    "REQUESTED": "Being made",
+    "FINISHED": "Ready",
+    "FAILED": "Failed",
+    "EXPIRED": "Removed",
+}
+HOLD_SCOPES: Final[dict[str, str]] = {
+    "action": "One action",
+    "target": "One target",
+    "agent": "One agent",
+    "all": "Everything",
+}
+ERASURES: Final[dict[str, str]] = {
+    "REQUESTED": "Waits for a second person",
+    "CONFIRMED": "Confirmed, to be carried out",
+    "DONE": "Erased",
+    "REFUSED": "Refused",
+    "WITHDRAWN": "Withdrawn",
 }
 CHANNELS: Final[dict[str, str]] = {"log": "the log of the process", "email": "mail", "webhook": "webhook"}
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}

@@ -29,7 +29,12 @@ PAGE = 50
 MAY = ("compliance", "administrator")
 # What these say is about people and keys, and nobody's business who only works with actions.
 ABOUT_PEOPLE = frozenset({"member", "credential"})
-TABS = {"audit": "The record", "sightings": "Who saw what"}
+TABS = {
+    "audit": "The record",
+    "sightings": "Who saw what",
+    "exports": "Exports",
+    "holds": "Holds and erasure",
+}
 # Subjects that have a page of their own, and what it is called.
 PAGES = {
     "action": "action",

@@ -201,6 +201,10 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "system_id",
         "pointer",
         "run_id",
+        "export_id",
+        "erasure_id",
+        "hold_id",
+        "retention_id",
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
     # No call tells of these: any id of the tenant's stands for them.
