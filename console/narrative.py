@@ -25,6 +25,8 @@ from ledger.rules.canonical import parse
 from ledger.rules.refusals import Refused
 from reviews import queries as after
 
+ERASED = "What it said was erased; its envelope, its hash and its place in the log stay."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -128,7 +130,7 @@ def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str
     moved = event.state != event.from_state
     return Line(
         at=event.at,
-        text=sentence(said),
+        text=f"{words.event(event.kind)}. {ERASED}" if _is_emptied(event, said) else sentence(said),
         who=said.who,
         subject=words.SUBJECTS.get(event.subject_kind, words.sentence(event.subject_kind)),
         subject_id=event.subject_id,
@@ -142,19 +144,28 @@ def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str
     )
 
 
-def _evidence(slug: str, event: Any) -> list[dict[str, str]]:
-    """What the envelope commits to besides its own entry and detail."""
+def _is_emptied(event: Any, said: Said) -> bool:
+    """Whether the envelope commits to more than is there: what the event said was erased."""
+    own = [each for each in _commitments(event) if each["pointer"] is None]
+    return bool(own) and not said.detail and not said.entry
+
+
+def _commitments(event: Any) -> list[dict[str, Any]]:
     try:
-        committed = parse(bytes(event.envelope))["commitments"]
+        return list(parse(bytes(event.envelope))["commitments"])
     except (Refused, KeyError, TypeError):
         return []
+
+
+def _evidence(slug: str, event: Any) -> list[dict[str, str]]:
+    """What the envelope commits to besides its own entry and detail."""
     return [
         {
             "word": words.EVIDENCE.get(each["purpose"], words.sentence(each["purpose"])),
             "digest": each["digest"],
             "href": reverse("evidence", args=[slug, each["pointer"]]),
         }
-        for each in committed
+        for each in _commitments(event)
         if each["pointer"] is not None
     ]
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-import orjson
-
 from ledger.models import Checkpoint
 from ledger.queries import log as logs
+from ledger.queries import log_check
 from ledger.queries.log import LogHead
 from ledger.rules import checkpoint as checkpoints
 from ledger.rules import notes, tiles
@@ -47,14 +46,7 @@ def head(tenant_id: UUID, number: int) -> LogHead | None:
 
 def keys(tenant_id: UUID, log_id: UUID) -> list[str]:
     """The verifier keys that a log has been signed under, as its own events name them, the newest first."""
-    rows = ask(
-        "SELECT n.detail FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id"
-        " AND n.subject_id = e.subject_id AND n.seq = e.seq"
-        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND n.detail IS NOT NULL ORDER BY e.seq DESC",
-        *(tenant_id, log_id),
-    )
-    named = [orjson.loads(detail).get("key") for (detail,) in rows]
-    return list(dict.fromkeys(key for key in named if isinstance(key, str)))
+    return list(dict.fromkeys(reversed(log_check.vkeys(tenant_id, log_id))))
 
 
 def kept(tenant_id: UUID, number: int, *, below: int | None = None, limit: int = 20) -> list[Checkpoint]:

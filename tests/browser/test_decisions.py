@@ -70,18 +70,20 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     assert site.stage.state(case.action_id) == "ABANDONED"
 
 
-TROUBLE = ("incidents", "incidents/new", "freezes", "runbooks")
+TROUBLE = ("incidents", "incidents/new", "freezes", "runbooks", "systems", "ledger")
+AUDIT = ("audit", "audit/sightings", "audit/exports", "audit/holds")
 
 
 def test_a_page_never_scrolls_sideways(people, site, width):
     case = site.stage.case(count=2)
     waiting = site.stage.approval(site.stage.propose())
-    person = people(width).sign_in("operator")
-    for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions", *TROUBLE):
+    person = people(width).sign_in("operator", "compliance")
+    for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions", *TROUBLE, *AUDIT):
         person.go(path)
         assert _overflow(person.page) <= 0, path
-    person.go(f"actions/{case.action_id}")
-    assert _overflow(person.page) <= 0
+    for path in (f"actions/{case.action_id}", f"actions/{case.action_id}/narrative", f"events/{waiting.id}/1"):
+        person.go(path)
+        assert _overflow(person.page) <= 0, path
 
 
 def _overflow(page):

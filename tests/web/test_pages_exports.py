@@ -14,7 +14,7 @@ from tests.visitors import visitor, words
 
 @pytest.fixture
 def auditor(stage, settings, tmp_path):
-    settings.COUNTERFOIL_EXPORTS_DIR = tmp_path / "exports"
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
     return visitor(stage, "compliance")
 
 

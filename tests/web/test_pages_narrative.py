@@ -78,6 +78,19 @@ def test_a_story_whose_bytes_were_changed_says_so_in_its_place(stage, monkeypatc
     assert said.count("The stored envelope does not have the stored hash.") == 1
 
 
+def test_what_was_erased_is_said_to_be_and_its_hash_still_fits(stage, monkeypatch):
+    from ledger.queries import record
+
+    action_id, real = stage.done(), record.history
+    monkeypatch.setattr(record, "history", lambda *asked: [(event, None, None) for event, _, _ in real(*asked)])
+    page = visitor(stage, "compliance").page(f"actions/{action_id}/narrative")
+    said = words(page)
+    assert "Proposed. What it said was erased; its envelope, its hash and its place in the log stay." in said
+    assert "None" not in said
+    assert "does not fit" not in said
+    assert visitor(stage, "compliance").get(f"actions/{action_id}/narrative.pdf").status_code == 200
+
+
 # On paper
 
 
