@@ -137,6 +137,8 @@ def fill_environment(arguments: list[str]) -> None:
             os.environ.setdefault(name, value)
         if arguments[:1] in (["sequencer"], ["log"]):
             os.environ["DATABASE_URL"] = os.environ["DATABASE_SEQUENCER_URL"]
+        if arguments[:1] == ["prune"]:
+            os.environ["DATABASE_URL"] = os.environ["DATABASE_OWNER_URL"]
         if arguments[:1] == ["eraser"]:
             os.environ["DATABASE_URL"] = os.environ["DATABASE_ERASER_URL"]
             os.environ["KEYS_DATABASE_URL"] = os.environ["KEYS_DATABASE_ERASER_URL"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -19,6 +20,7 @@ from console.api.caller import admits, caller_of, with_types_of
 from console.api.document import content_of
 from console.api.edge import answer, in_tenancy
 from console.api.schemas import ConsistencyWanted, EventsWanted, InclusionWanted
+from ledger.queries import erasure
 from ledger.queries import exports as stored
 from ledger.queries import log as logs
 from ledger.rules import tiles
@@ -40,6 +42,13 @@ class NoSuchEntry(Refused):
 
     code = "NOT_FOUND"
     status = 404
+
+
+class Pruned(Refused):
+    """This entry's time is over: its event was pruned under a retention policy."""
+
+    code = "PRUNED"
+    status = 410
 
 
 def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,6 +102,7 @@ def entries(request: HttpRequest, place: str) -> HttpResponse:
     start = tile.index * tiles.WIDTH
     found = stored.kept(tenant_id, list(stored.told(tenant_id, head.number, start, start + width).values()))
     data = [found[index].envelope for index in range(start, start + width) if index in found]
+    _refuse_pruned(tenant_id, head, range(start, start + width))
     if len(data) < width or any(len(each) > 0xFFFF for each in data):
         raise NoSuchEntry
     body = b"".join(len(each).to_bytes(2, "big") + each for each in data)
@@ -170,6 +180,7 @@ def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
         told = stored.told_of(tenant_id, head.number, wanted.action, wanted.since, end, limit=wanted.limit + 1)
     else:
         told = stored.told(tenant_id, head.number, wanted.since, min(end, wanted.since + wanted.limit))
+        _refuse_pruned(tenant_id, head, range(wanted.since, min(end, wanted.since + wanted.limit)))
     shown = sorted(told.values(), key=lambda each: each.index)[: wanted.limit]
     kept = stored.kept(tenant_id, shown)
     items = [_event(each.index, kept[each.index].envelope) for each in shown]
@@ -178,6 +189,13 @@ def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
     else:
         following = wanted.since + wanted.limit if wanted.since + wanted.limit < end else None
     return answer({"items": items, "next": following})
+
+
+def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
+    gone = erasure.pruned_among(tenant_id, head.number, indexes)
+    if gone:
+        index, policy = min(gone.items())
+        raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and its proofs stay.")
 
 
 def _event(index: int, envelope: bytes) -> dict[str, Any]:

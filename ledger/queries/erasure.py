@@ -77,6 +77,30 @@ def told_erased(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
     return dict(rows)
 
 
+def pruned_among(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
+    """Of these places of a log, those whose events were pruned, and under which policy."""
+    rows = ask(
+        "SELECT l.index, e.pruned_by FROM ledger_leaf l JOIN ledger_erased e"
+        " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.pruned_by IS NOT NULL"
+        " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4",
+        *(tenant_id, log, indexes.start, indexes.stop),
+    )
+    return dict(rows)
+
+
+def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
+    """Of each policy that anything is listed as pruned under: how many subjects, and how many its events speak of."""
+    rows = ask(
+        "SELECT p.id, p.listed, coalesce((SELECT sum((convert_from(n.detail, 'UTF8')::jsonb ->> 'subjects')::integer)"
+        " FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id"
+        " AND n.seq = e.seq WHERE e.tenant_id = $1 AND e.subject_id = p.id AND e.kind = 'pruned'), 0)::integer"
+        " FROM (SELECT pruned_by AS id, count(*)::integer AS listed FROM ledger_erased WHERE tenant_id = $1"
+        " AND pruned_by IS NOT NULL GROUP BY pruned_by) p",
+        tenant_id,
+    )
+    return [(policy, listed, told) for policy, listed, told in rows]
+
+
 def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
     """Those of these subjects that a request under way names."""
     rows = ask(

@@ -27,8 +27,14 @@ def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
     with connection.wrap_database_errors:
         cursor = psycopg.RawCursor(connection.connection)
         yield from cursor.stream(
-            "SELECT l.index, e.envelope, e.entry_hash FROM ledger_leaf l LEFT JOIN ledger_event e"
+            "SELECT l.index,"
+            " CASE WHEN e.envelope IS NULL AND x.pruned_by IS NOT NULL THEN ''::bytea ELSE e.envelope END,"
+            " CASE WHEN e.envelope IS NULL AND x.pruned_by IS NOT NULL THEN (SELECT substr(t.hashes,"
+            " (l.index % 256)::integer * 32 + 1, 32) FROM ledger_tile t WHERE t.tenant_id = $1 AND t.log = $2"
+            " AND t.level = 0 AND t.index = l.index / 256) ELSE e.entry_hash END"
+            " FROM ledger_leaf l LEFT JOIN ledger_event e"
             " ON e.tenant_id = $1 AND e.subject_id = l.subject_id AND e.seq = l.seq"
+            " LEFT JOIN ledger_erased x ON e.seq IS NULL AND x.tenant_id = $1 AND x.subject_id = l.subject_id"
             " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4 ORDER BY l.index",
             (tenant_id, log, places.start, places.stop),
             binary=True,

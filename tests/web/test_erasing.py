@@ -16,6 +16,7 @@ from ledger.tenancy import tenancy
 from tests.callers import Api
 from tests.conftest import Run
 from tests.erasing import erase_here
+from tests.seals import seal_up
 from tests.web.test_isolation import filled, pages
 from tests.workshop import PASSWORD, Clock, Workshop, result
 
@@ -320,3 +321,21 @@ def test_the_eraser_looks_at_the_age_itself(shop, settled, carol, dora, run, clo
     assert erase_here(run, shop.tenant, UUID(row["erasure_id"])) == 0
     answer = carol.get(f"/erasures/{row['erasure_id']}").json()
     assert answer["state"] == "REFUSED"
+
+
+@pytest.mark.req("R-LE-20")
+def test_nothing_personal_is_in_envelopes_signed_heads_or_logs(shop, settled, caplog):
+    """L35: the canary went through the whole flow, and what stays for years and what operators read never had it."""
+    seal_up()
+    with tenancy(shop.tenant), connection.cursor() as cursor:
+        cursor.execute("SELECT envelope FROM ledger_event UNION ALL SELECT note FROM ledger_tip WHERE note IS NOT NULL")
+        kept = [bytes(row[0]) for row in cursor.fetchall()]
+        cursor.execute(
+            "SELECT payload_hash, pin_hash FROM ledger_action a JOIN approvals_session s ON s.id = session_id"
+        )
+        hashes = [each for row in cursor.fetchall() for each in row]
+    assert len(kept) > 20
+    assert len(hashes) >= 2
+    assert [each for each in kept for secret in (CANARY, *hashes) if secret.encode() in each] == []
+    logged = [record.getMessage() for phase in ("setup", "call") for record in caplog.get_records(phase)]
+    assert [line for line in logged if CANARY in line] == []

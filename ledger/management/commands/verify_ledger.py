@@ -91,6 +91,7 @@ class Command(BaseCommand):
 def verify(tenant_id: UUID, origin: str) -> Counter[str]:
     """What was looked at, or `RecordBroken`."""
     seen: Counter[str] = Counter()
+    _check_pruned(tenant_id)
     after = FIRST
     while after != LAST:
         with tenancy(tenant_id):
@@ -99,6 +100,15 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
             seen += verify_range(tenant_id, origin, after, upto)
         after = upto
     return seen
+
+
+def _check_pruned(tenant_id: UUID) -> None:
+    """As many subjects are listed as pruned as the events of the policy say, and no more."""
+    with tenancy(tenant_id):
+        for policy, listed, told in erasure.pruned_counts(tenant_id):
+            if listed != told:
+                what = f"{listed} subjects are listed as pruned under it, and its events say {told}."
+                raise RecordBroken(Place("retention", str(policy)), "pruned", what)
 
 
 def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Counter[str]:

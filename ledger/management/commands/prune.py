@@ -1,0 +1,42 @@
+"""`manage.py prune [--month y2019m03]`: take whole months of events away (ledger.operations.pruning).
+
+Run by hand as the owner of the tables: DATABASE_URL is that of the owner. Without `--month` every month is tried, the
+oldest first, and what may not go yet says why. There is no way back but a backup.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from ledger.operations import pruning
+from ledger.queries import record
+from ledger.rules.refusals import Refused
+
+
+class Command(BaseCommand):
+    help = "Take months of events away that every tenant's retention policy lets go; as the owner of the tables."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--month", metavar="yYYYYmMM", help="this month alone")
+
+    def handle(self, *args: Any, month: str | None = None, **options: Any) -> None:
+        found = [each for each in pruning.months() if month in (None, each.name)]
+        if month is not None and not found:
+            raise CommandError(f"There is no partition of {month}.")
+        tenants = [tenant.id for tenant in record.tenants()]
+        for each in found:
+            if each.ended_at > timezone.now():
+                continue
+            try:
+                count = pruning.prune(each, tenants, clock=timezone.now)
+            except Refused as refusal:
+                if month is not None:
+                    raise CommandError(refusal.detail) from None
+                self.stdout.write(refusal.detail)
+                return
+            self.stdout.write(f"{each.name}: {count} events are gone.")
