@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from select import POLLIN, poll
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -189,13 +190,31 @@ def _beginning(server: Any, name: bytes, asked: _Asked) -> Any:
 def _answers(server: Any) -> list[Any]:
     """What the server said to a pipeline, up to its end."""
     answers: list[Any] = []
-    while (answer := server.get_result()) is None or answer.status != ExecStatus.PIPELINE_SYNC:
+    while (answer := _next(server)) is None or answer.status != ExecStatus.PIPELINE_SYNC:
         if answer is not None:
             answers.append(answer)
         elif server.status != ConnStatus.OK:
             raise psycopg.OperationalError(server.get_error_message())
     server.exit_pipeline_mode()
     return answers
+
+
+def _next(server: Any) -> Any:
+    """The next result, waited for at the socket, where other threads go on.
+
+    `get_result` would wait with everybody stopped, and what it waits for may be a row that another thread of this very
+    process has locked.
+    """
+    while server.is_busy():
+        _arrived(server.socket)
+        server.consume_input()
+    return server.get_result()
+
+
+def _arrived(socket: int) -> None:
+    arrived = poll()
+    arrived.register(socket, POLLIN)
+    arrived.poll()
 
 
 def _plan(server: Any, statement: bytes) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +16,7 @@ import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, OperationalError, connections, transaction
 
+from console.installation import ROOT
 from ledger.models import Action, Event
 from ledger.operations import record as operations
 from ledger.operations.record import Happening
@@ -273,3 +277,47 @@ def test_a_refusal_in_the_same_transaction_keeps_what_was_written(record):
         with pytest.raises(IllegalTransition):
             operations.append(head, Happening(kind="x", to="VALIDATED"), actor=operations.SYSTEM, at=AT)
     assert history(record)[3:] == ["answered"]
+
+
+STOPPED = """
+import os, sys, threading, time
+os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+import django
+django.setup()
+from uuid import UUID
+from ledger.operations import record
+from ledger.tenancy import tenancy
+
+tenant, action = UUID(sys.argv[1]), UUID(sys.argv[2])
+held, wanted = threading.Event(), threading.Event()
+
+def wait_for_it():
+    held.wait()
+    wanted.set()
+    # The first statement of its transaction, and the row is locked by the other thread.
+    with tenancy(tenant):
+        record.lock(tenant_id=tenant, subject_id=action, kind="action")
+
+waiting = threading.Thread(target=wait_for_it)
+waiting.start()
+with tenancy(tenant):
+    record.lock(tenant_id=tenant, subject_id=action, kind="action")
+    held.set()
+    wanted.wait()
+    time.sleep(1)
+waiting.join()
+print("both went on")
+"""
+
+
+def test_a_thread_that_waits_for_a_row_does_not_stop_the_one_that_holds_it(record, committed_db):
+    """Nobody waits for the server in a way that stops the process: another thread may have what is waited for."""
+    told = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(record.tenant), str(record.action.id)],
+        env=dict(os.environ) | committed_db.environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert told.stdout == "both went on\n", told.stderr
