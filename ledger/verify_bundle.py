@@ -59,6 +59,7 @@ MAX_SMALL = 1024**2
 MAX_MANIFEST = 32 * 1024**2
 MAX_INT = 2**53 - 1
 MAX_PROOF = 64
+MAX_RUN = 1024
 MAX_SIGNATURES = 64
 MAX_CHECKPOINTS = 64
 MAX_KEPT = 50
@@ -673,7 +674,7 @@ def read_der(data: bytes) -> tuple[Der, bytes]:
     if length & 0x80:
         more = length & 0x7F
         start += more
-        if not 1 <= more <= 4 or len(data) < start:
+        if not 1 <= more <= 4:
             raise Bad("a time stamp has a length that is none")
         length = int.from_bytes(data[2:start])
         if length < 0x80 or length >> 8 * (more - 1) == 0:
@@ -1223,8 +1224,8 @@ class Subjects:
             self._action(seen, after, is_whole=gap == 0)
         if kind == "approval":
             self._approval(seen, after)
-        if kind == "erasure":
-            self._erasure(seen, after)
+        if kind in ("erasure", "retention"):
+            self._decision(seen, after)
         if kind == "log" and envelope["kind"] == "restored":
             self.is_second = True
         self.seen["subjects"] += before is None
@@ -1346,14 +1347,25 @@ class Subjects:
         elif about != (seen.envelope["subject"]["id"], payload, seen.envelope["actor"]["id"]):
             self._find(seen, "the statement of its vote is about something else")
 
-    def _erasure(self, seen: Seen, after: dict[str, Any]) -> None:
-        """Nobody erases alone."""
-        actor = seen.envelope["actor"]
+    def _decision(self, seen: Seen, after: dict[str, Any]) -> None:
+        """Nobody erases alone, nor decides alone what is erased by itself."""
+        actor, kind = seen.envelope["actor"], seen.envelope["kind"]
         if seen.envelope["seq"] == 1:
             after["asked_by"] = actor["id"]
-        is_another = actor["kind"] == "person" and actor["id"] != after.get("asked_by")
-        if seen.envelope["kind"] == "erasure_confirmed" and not is_another:
-            self._find(seen, "the erasure was not confirmed by a second person")
+        if kind not in ("erasure_confirmed", "retention_confirmed"):
+            return
+        if actor["kind"] == "person" and actor["id"] != after.get("asked_by"):
+            after["agreed"] = True
+        elif kind == "retention_confirmed" or not self._stands(seen):
+            self._find(seen, "it was not confirmed by a second person")
+
+    def _stands(self, seen: Seen) -> bool:
+        """Whether an erasure rests on a policy in force that two people agreed on, as far as the bundle shows."""
+        policy = (seen.document("detail") or {}).get("retention")
+        known = self.memory.get(f"retention/{policy}")
+        if known is None:
+            return type(policy) is str and (self.unseen > 0 or self.is_second)
+        return known["state"] == "ACTIVE" and (known.get("agreed") is True or self.unseen > 0)
 
     def _find(self, seen: Seen, text: str, verdict: Verdict = Verdict.BROKEN) -> None:
         self.report.find("subjects", verdict, text, seen.index)
@@ -1468,7 +1480,7 @@ class Walk:
             self.roots[self.next] = self.computed.root()
 
     def _withheld(self, leaves: Any) -> None:
-        if not isinstance(leaves, list) or not 0 < len(leaves) <= 1024:
+        if not isinstance(leaves, list) or not 0 < len(leaves) <= MAX_RUN:
             raise Bad("a run of withheld entries is empty or too long")
         if not self.manifest.is_filtered:
             self.report.find("range", Verdict.INCOMPLETE, "it is withheld, and no filter says so", self.next)

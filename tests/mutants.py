@@ -31,7 +31,7 @@ OTHERS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-LIMITS = ("MAX_", "IN_MEMORY", "FREE_RATIO", "LONGEST", "LARGEST", "MOST")
+LIMITS = ("MAX_", "IN_MEMORY", "FREE_RATIO", "LONGEST", "LARGEST", "MOST", "> most")
 WITHIN_S = 20
 
 

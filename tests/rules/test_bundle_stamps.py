@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
 
-from ledger.verify_bundle import Bad, Verdict, check_stamp, read_der
+from ledger import verify_bundle
+from ledger.verify_bundle import Bad, Verdict, check_stamp, read_der, read_stamp
 from tests.authorities import DAY, TIME_STAMPING, Authority, Holder, issue
 from tests.bundles import Draft, day, draft, encoded, policy
 from tests.rules.test_verify_bundle import checked, first
@@ -126,6 +128,25 @@ def test_a_stamp_belongs_to_a_checkpoint_of_the_bundle(authority):
     made = draft(day())
     made.members["timestamps/7-1.tsr"] = authority.stamp(query())
     assert checked(made, trusting(authority.root)).worst is Verdict.MALFORMED
+
+
+def test_a_certificate_counts_from_its_first_second_to_its_last(authority):
+    response, certificate = authority.stamp(query()), authority.signer.certificate
+    moments = [certificate.not_valid_before_utc, certificate.not_valid_after_utc]
+    stamp = read_stamp(response)
+    held = [verify_bundle._leads_to(certificate, replace(stamp, at=at), [certificate]) for at in moments]
+    second = timedelta(seconds=1)
+    beyond = [moments[0] - second, moments[1] + second]
+    held += [verify_bundle._leads_to(certificate, replace(stamp, at=at), [certificate]) for at in beyond]
+    assert held == [True, True, False, False]
+
+
+@pytest.mark.parametrize("length", [0, 127, 128, 255, 256, 65_535, 65_536, 2**24])
+def test_every_length_of_der_is_read_in_its_shortest_spelling(length):
+    size = (length.bit_length() + 7) // 8
+    head = bytes([length]) if length < 128 else bytes([0x80 | size]) + length.to_bytes(size, "big")
+    element, rest = read_der(b"\x30" + head + bytes(length) + b"more")
+    assert (len(element.content), rest) == (length, b"more")
 
 
 @pytest.mark.parametrize("data", ["", "30", "3080", "308100", "30820001ff", "3081", "3f0101", "30850000000001ff"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import random
 import struct
 import zipfile
 from collections.abc import Callable
@@ -245,6 +246,52 @@ def test_a_malformed_bundle_is_called_one(name):
     assert verify_bundle.told(report).splitlines()[-1].startswith("malformed bundle: ")
 
 
+def as_zip64(*, record: bytes = b"PK\x06\x06", locator: bytes = b"PK\x06\x07") -> bytes:
+    """The same bundle with the directory's end as large files have it."""
+    tail = TRUE[-22:]
+    count, size, start = struct.unpack("<HII", tail[10:20])
+    end = record + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, count, count, size, start)
+    end += locator + struct.pack("<IQI", 0, start + size, 1)
+    return TRUE[:-22] + end + tail[:8] + b"\xff" * 12 + tail[20:]
+
+
+def test_a_bundle_as_large_ones_are_written_is_read():
+    assert len(as_zip64()) == len(TRUE) + 76
+    assert judged(as_zip64()).worst is Verdict.VERIFIED
+    assert judged(as_zip64(record=b"PK\x06\x05")).worst is Verdict.MALFORMED
+    assert judged(as_zip64(locator=b"PK\x06\x05")).worst is Verdict.MALFORMED
+    assert judged(as_zip64()[-98:]).worst is Verdict.MALFORMED
+
+
+def test_members_may_be_stored_as_they_are():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        for name, data in contents(TRUE).items():
+            out.writestr(name, data)
+    assert judged(file.getvalue()).worst is Verdict.VERIFIED
+
+
+def test_what_is_only_there_to_be_read_is_compared_with_the_manifest_too():
+    made = draft(day())
+    made.members["README.txt"] = b"Read me."
+    assert judged(made.pack()).worst is Verdict.VERIFIED
+    whole = contents(made.pack())
+    assert judged(packed({**whole, "README.txt": b"Read us."})).worst is Verdict.MALFORMED
+
+
+def test_an_empty_range_is_no_bundle():
+    made = draft(day(), 11, 11)
+    assert judged(made.pack()).worst is Verdict.MALFORMED
+    assert "its range is empty" in str(judged(made.pack()).of(Verdict.MALFORMED))
+
+
+def test_what_is_large_may_be_in_a_bundle_and_what_swells_may_not():
+    large = random.Random(1).randbytes(2_000_000)
+    assert judged(repacked(lambda members: {**members, "keys.json": large})).worst is Verdict.VERIFIED
+    said = str(judged(swollen()).of(Verdict.MALFORMED))
+    assert "swells too much" in said
+
+
 NOTES = {
     "nothing": b"",
     "no text": b"\n\n" + NOTE.partition(b"\n\n")[2],
@@ -335,8 +382,16 @@ def test_a_stranger_in_the_bundle_is_trusted_with_nothing():
     assert verify(io.BytesIO(made.pack()), other).worst is Verdict.UNTRUSTED
 
 
-def test_memory_does_not_grow_with_the_number_of_subjects(monkeypatch):
-    monkeypatch.setattr(verify_bundle, "IN_MEMORY", 3)
+def test_memory_does_not_grow_with_the_number_of_subjects():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify_bundle, "IN_MEMORY", 3)
+        many_subjects()
+    memory = verify_bundle.Memory()
+    memory.put("one", {"a": 1})
+    assert (memory.get("one"), memory.get("other"), memory._far) == ({"a": 1}, None, None)
+
+
+def many_subjects() -> None:
     log = day()
     for number in range(20):
         log.add(f"session/s-{number}", "session_opened", "OPEN")

@@ -67,6 +67,8 @@ def test_a_true_bundle_is_verified_and_every_stage_says_so():
     assert set(stages.values()) == {"ok"}
     assert report.facts["root"] == tree(day().leaves).hex()
     assert report.facts["log_events"][0]["kind"] == "log_opened"
+    assert report.facts["counts"]["subjects"] == 4
+    assert checked(draft(day()), old=day().checkpoint()).worst is Verdict.VERIFIED
 
 
 @pytest.mark.parametrize("start", range(11))
@@ -168,13 +170,17 @@ def edit(event: Event) -> Event:
     return event.changed(at="2026-11-21T12:00:59.000000Z")
 
 
-def test_an_edited_envelope_is_broken_at_its_index():
+@pytest.mark.parametrize("index", [0, 4, 10])
+def test_an_edited_envelope_is_broken_at_its_index(index):
     """L24: edit an envelope."""
     log, note = sealed()
-    log.events[4] = edit(log.events[4])
+    log.events[index] = edit(log.events[index])
     report = checked(draft(log, checkpoints=[note]))
-    assert first(report) == (Verdict.BROKEN, "leaf hashes", 4)
+    assert first(report) == (Verdict.BROKEN, "leaf hashes", index)
     assert "not the one that was sealed here" in text(report)
+    told = verify_bundle.told(report).splitlines()
+    place = next(number for number, line in enumerate(told) if line.startswith("  leaf hashes"))
+    assert told[place + 1].strip() == text(report)
 
 
 def test_a_deleted_event_is_broken_at_its_index():
@@ -375,6 +381,7 @@ def test_an_erased_payload_leaves_every_proof_standing():
     """L32: erase, then verify."""
     report = checked(draft(erased()))
     assert (first(report), report.facts["counts"]["erased"]) == ((Verdict.ERASED, "erasures", 2), 1)
+    assert checked(draft(erased(upto=1))).worst is Verdict.ERASED
     both = at(erased(), 8, [*erased().events[8].opened[:1], Opened(gone="erased", by="er-1")])
     assert checked(draft(both)).facts["counts"]["erased"] == 2
 
@@ -402,13 +409,43 @@ def test_nobody_erases_alone():
     assert "second person" in text(report)
 
 
+def by_policy(*, agreed_by: tuple[str, str] = OTHER_PERSON, state: str = "ACTIVE", named: str = "re-1") -> Log:
+    """The same, asked for and confirmed by a policy that two people put in force."""
+    log = day()
+    log.add("retention/re-1", "retention_proposed", "PROPOSED", by=PERSON, detail={"standing": True})
+    log.add("retention/re-1", "retention_confirmed", "ACTIVE", by=agreed_by)
+    if state != "ACTIVE":
+        log.add("retention/re-1", "retention_superseded", state, by=PERSON)
+    log.add("erasure/er-1", "erasure_requested", "REQUESTED", detail={"retention": named})
+    log.add("erasure/er-1", "erasure_confirmed", "CONFIRMED", detail={"retention": named})
+    subjects = [{"id": "ac-1", "kind": "action", "events": 9, "evidence": []}]
+    log.add("erasure/er-1", "erased", detail={"count": 1, "subjects": subjects})
+    return at(log, 2, [log.events[2].opened[0], Opened(gone="erased", by="er-1")])
+
+
+def test_a_policy_of_two_people_erases_by_itself():
+    assert first(checked(draft(by_policy()))) == (Verdict.ERASED, "erasures", 2)
+    assert first(checked(draft(by_policy(agreed_by=PERSON)))) == (Verdict.BROKEN, "subjects", 12)
+    assert first(checked(draft(by_policy(agreed_by=SYSTEM)))) == (Verdict.BROKEN, "subjects", 12)
+    assert first(checked(draft(by_policy(state="SUPERSEDED")))) == (Verdict.BROKEN, "subjects", 15)
+    assert first(checked(draft(by_policy(named="re-2")))) == (Verdict.BROKEN, "subjects", 14)
+    late = draft(by_policy(), 13)
+    assert checked(late).worst is Verdict.VERIFIED
+    hidden = draft(by_policy(), withheld=frozenset({11, 12}))
+    assert checked(hidden).worst is Verdict.ERASED
+
+
 @pytest.mark.parametrize("index", [0, 5, 10])
 def test_an_entry_that_is_left_out_makes_the_bundle_incomplete_at_its_index(index):
     """L26: one entry left out of a range."""
     made = draft(day())
     lines = made.lines()
     del lines[index]
-    assert first(checked(made.put(lines))) == (Verdict.INCOMPLETE, "range", index)
+    report = checked(made.put(lines))
+    assert first(report) == (Verdict.INCOMPLETE, "range", index)
+    assert "one entry is left out" in text(report)
+    del lines[3:5]
+    assert " entries are left out" in lines_of(checked(made.put(lines)))
 
 
 def test_entries_that_close_the_gap_do_not_lead_to_the_root():
@@ -574,6 +611,16 @@ def test_a_start_needs_what_a_start_needs():
         report = story(*BEGUN, step)
         assert first(report) == (Verdict.BROKEN, "subjects", 2)
         assert says in lines_of(report)
+
+
+def test_what_is_withheld_of_an_event_is_not_held_against_it():
+    log = Log()
+    for subject, kind, to, said in (*BEGUN, started()):
+        log.add(subject, kind, to, **said)  # type: ignore[arg-type]
+    hidden = [Opened(gone="withheld")] * 2
+    assert checked(draft(at(log, 2, hidden))).worst is Verdict.VERIFIED
+    bare = ("action/a", "execution_started", "EXECUTING", {"by": ("executor", "e")})
+    assert "needs grounds" in lines_of(story(*BEGUN, bare))
 
 
 def test_a_gated_start_consumed_an_approval_of_its_own():
