@@ -27,7 +27,7 @@ SHOWN = 20
 
 @in_tenant(*MAY)
 def browse(request: Request) -> HttpResponse:
-    return _page(request, ExportWish())
+    return _page(request, ExportWish(initial={"action": request.GET.get("action", ""), "payloads": True}))
 
 
 @in_tenant("compliance")

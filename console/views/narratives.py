@@ -70,9 +70,14 @@ def _page(request: Request, told: narrative.Narrative, kind: str, subject: UUID)
         "here": f"{kind}s",
         "told": told,
         "back": {"word": kind.capitalize(), "href": reverse(kind, args=[slug, subject])},
+        "bundle": f"{reverse('exports', args=[slug])}?action={subject}" if _may_export(request, kind) else "",
         "pdf": reverse(f"{kind}-narrative-pdf", args=[slug, subject]),
     }
     return render(request, "narrative/page.html", context)
+
+
+def _may_export(request: Request, kind: str) -> bool:
+    return kind == "action" and "compliance" in request.caller.roles
 
 
 def _printed(request: Request, told: narrative.Narrative, subject: UUID) -> HttpResponse:

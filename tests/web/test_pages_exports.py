@@ -45,6 +45,15 @@ def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage
         assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
 
 
+def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
+    action_id = stage.done()
+    seal_up()
+    link = f"/t/orchid/audit/exports?action={action_id}"
+    assert link in auditor.page(f"actions/{action_id}/narrative")
+    assert f'value="{action_id}"' in auditor.client.get(link).content.decode()
+    assert link not in visitor(stage, "reviewer").page(f"actions/{action_id}/narrative")
+
+
 @pytest.mark.req("R-UI-20")
 def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
     stage.propose()
