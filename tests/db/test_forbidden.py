@@ -200,7 +200,7 @@ def test_what_the_application_owns_and_may_is_exactly_what_is_written_down(app):
     assert app.execute(owned).fetchall() == []
     roles = "SELECT rolname FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND rolname <> current_user"
     # Lent to the tests alone, see tests/conftest.py.
-    assert app.execute(roles).fetchall() == [("counterfoil_eraser",), ("counterfoil_sequencer",)]
+    assert sorted(app.execute(roles).fetchall()) == [("counterfoil_eraser",), ("counterfoil_sequencer",)]
     may = "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles"
     assert app.execute(f"{may} WHERE rolname = current_user").fetchone() == (False,) * 5
     rights = """
