@@ -1352,6 +1352,9 @@ class Subjects:
         actor, kind = seen.envelope["actor"], seen.envelope["kind"]
         if seen.envelope["seq"] == 1:
             after["asked_by"] = actor["id"]
+        elif "asked_by" not in after:
+            # What came before is not in the bundle, so nothing can be said against it.
+            after["agreed"] = True
         if kind not in ("erasure_confirmed", "retention_confirmed"):
             return
         if actor["kind"] == "person" and actor["id"] != after.get("asked_by"):
@@ -1365,7 +1368,7 @@ class Subjects:
         known = self.memory.get(f"retention/{policy}")
         if known is None:
             return type(policy) is str and (self.unseen > 0 or self.is_second)
-        return known["state"] == "ACTIVE" and (known.get("agreed") is True or self.unseen > 0)
+        return known["state"] == "ACTIVE" and known.get("agreed") is True
 
     def _find(self, seen: Seen, text: str, verdict: Verdict = Verdict.BROKEN) -> None:
         self.report.find("subjects", verdict, text, seen.index)
@@ -1377,6 +1380,32 @@ class Erasures:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.unproven: Counter[str] = Counter()
+        self.pruned: dict[str, tuple[int, int]] = {}
+        self.told_pruned: dict[str, tuple[int, int]] = {}
+
+    def claim_pruned(self, by: str, index: int) -> None:
+        """The event of this index is said to have gone under the retention policy `by`."""
+        self.pruned[by] = (self.pruned.get(by, (0, 0))[0] + 1, index)
+        if len(self.pruned) > IN_MEMORY:
+            raise Bad("it names more policies than can be")
+
+    def tell_pruned(self, seen: Seen) -> None:
+        """An event of a policy: how many events went under it, and from which index on all are there."""
+        by, detail = seen.envelope["subject"]["id"], seen.document("detail") or {}
+        count, highest = self.told_pruned.get(by, (0, 0))
+        places = detail.get("whole_from")
+        found = [each.get("index") for each in places if isinstance(each, dict)] if isinstance(places, list) else []
+        events = detail.get("events")
+        highest = max([highest, *(each for each in found if type(each) is int)])
+        self.told_pruned[by] = (count + (events if type(events) is int else 0), highest)
+
+    def count_unproven(self) -> int:
+        """How much is said to be gone that no event of the bundle speaks of."""
+        pruned = 0
+        for by, (count, last) in self.pruned.items():
+            told, highest = self.told_pruned.get(by, (0, 0))
+            pruned += count if count > told or last >= highest else 0
+        return sum(self.unproven.values()) + pruned
 
     def claim(self, envelope: dict[str, Any], by: str) -> None:
         """A payload of this event is said to be gone by the erasure `by`."""
@@ -1453,7 +1482,7 @@ class Walk:
         if "leaves" in line:
             self._withheld(members(line, "index", "leaves")["leaves"])
         elif "lost" in line:
-            self._lost(index, digest_of(members(line, "index", "leaf", "lost")["leaf"]))
+            self._lost(index, line)
         else:
             self._event(index, line)
         if self.next > self.manifest.end:
@@ -1489,10 +1518,19 @@ class Walk:
         for leaf in map(digest_of, leaves):
             self._push(leaf, leaf)
 
-    def _lost(self, index: int, leaf: bytes) -> None:
-        self.report.find("range", Verdict.BROKEN, "the event that was sealed here is gone from the record", index)
+    def _lost(self, index: int, line: dict[str, Any]) -> None:
+        if line["lost"] == "pruned":
+            said = members(line, "index", "leaf", "lost", "by")
+            self.erasures.claim_pruned(text_of(said["by"]), index)
+            self.report.find("erasures", Verdict.ERASED, "its event was pruned when its time was over", index)
+            self.seen["pruned"] += 1
+        else:
+            said = members(line, "index", "leaf", "lost")
+            text = "the event that was sealed here is gone from the record"
+            self.report.find("range", Verdict.BROKEN, text, index)
+            self.seen["lost"] += 1
+        leaf = digest_of(said["leaf"])
         self.subjects.unseen += 1
-        self.seen["lost"] += 1
         self._push(leaf, leaf)
 
     def _event(self, index: int, line: dict[str, Any]) -> None:
@@ -1570,6 +1608,8 @@ class Walk:
             self.log_events.append({"index": seen.index, "kind": shown(envelope["kind"], 40), "at": envelope["at"]})
         if envelope["subject"]["kind"] == "erasure" and envelope["kind"] == "erased":
             self.erasures.tell(seen)
+        if envelope["subject"]["kind"] == "retention" and envelope["kind"] == "pruned":
+            self.erasures.tell_pruned(seen)
         if envelope["id"] == self.manifest.request["event"]:
             self._check_request(seen)
 
@@ -1591,9 +1631,11 @@ class Walk:
         if withheld != self.manifest.withheld:
             text = f"the bundle says that it withholds {self.manifest.withheld} entries; it withholds {withheld}"
             self.report.find("range", Verdict.INCOMPLETE, text)
-        unproven = sum(self.erasures.unproven.values())
+        unproven = self.erasures.count_unproven()
         if unproven:
-            text = f"{unproven} payloads are said to be erased, and no event of this bundle says that they were"
+            text = (
+                f"{unproven} payloads or events are said to be erased, and no event of this bundle says that they were"
+            )
             self.report.find("erasures", Verdict.INCOMPLETE, text)
         seen, start, end = self.seen, self.manifest.start, self.manifest.end - 1
         filtered = f", {withheld} withheld by the filter" if withheld else ""

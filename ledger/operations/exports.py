@@ -249,6 +249,7 @@ class Piece:
         kept = queries.kept(tenant_id, [told[index] for index in shown])
         leaves = queries.leaves(tenant_id, number, self.start, self.end)
         self.erased = erasure.erased_among(tenant_id, {each.subject_id for each in told.values()})
+        pruned = erasure.pruned_among(tenant_id, number, range(self.start, self.end))
         run: list[bytes] = []
         for index in range(self.start, self.end):
             if index in told and index not in shown and index in leaves:
@@ -260,7 +261,8 @@ class Piece:
                 opened = self._opened(told[index], kept[index])
                 yield bundles.event_line(index, leaves.get(index) or leaf_hash(data), data, opened)
             elif index in leaves:
-                yield bundles.lost_line(index, leaves[index])
+                by = pruned.get(index)
+                yield bundles.lost_line(index, leaves[index], str(by) if by is not None else None)
         yield from self._flush(self.end, run)
 
     def _flush(self, index: int, run: list[bytes]) -> Iterator[bytes]:

@@ -61,9 +61,10 @@ def withheld_lines(start: int, leaves: Sequence[bytes]) -> Iterator[bytes]:
         yield _line({"index": start + at, "leaves": [leaf.hex() for leaf in leaves[at : at + LONGEST_RUN]]})
 
 
-def lost_line(index: int, leaf: bytes) -> bytes:
-    """The line of an event that was sealed and is not there any more."""
-    return _line({"index": index, "leaf": leaf.hex(), "lost": "event"})
+def lost_line(index: int, leaf: bytes, pruned_by: str | None = None) -> bytes:
+    """The line of an event that was sealed and is not there any more; under which policy it was pruned, if it was."""
+    said = {"lost": "event"} if pruned_by is None else {"lost": "pruned", "by": pruned_by}
+    return _line({"index": index, "leaf": leaf.hex(), **said})
 
 
 def proof(left: Sequence[bytes], right: Sequence[bytes]) -> bytes:

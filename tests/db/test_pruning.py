@@ -24,6 +24,8 @@ from ledger.rules import contract as contracts
 from ledger.rules.merkle import verify_consistency, verify_inclusion
 from ledger.rules.retention import HoldScope, Policy
 from ledger.tenancy import tenancy
+from ledger.verify_bundle import Verdict
+from tests import exported
 from tests.builders import propose
 from tests.conftest import Run
 from tests.db.records import CONTRACT, Record
@@ -205,3 +207,22 @@ def test_what_only_looks_pruned_is_named(old, run, superuser_connection):
     superuser_connection.execute("UPDATE ledger_erased SET pruned_by = %s", [policy])
     with pytest.raises(CommandError, match="1 subjects are listed as pruned under it, and its events say 0"):
         call_command("verify_ledger", verbosity=0)
+
+
+def test_a_bundle_says_what_was_pruned_and_its_proofs_hold(old, run, settings, tmp_path):
+    """L36: an auditor who has only the bundle sees how much went, under which policy, and that the rest is whole."""
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
+    with tenancy(old.tenant):
+        head = fail(ledger.lock(tenant_id=old.tenant, subject_id=old.action.id, kind="action"))
+    seal_up()
+    seal_up()
+    kept = exported.newest(old.tenant).note
+    agree(old.tenant)
+    decided(old.tenant, head.id)
+    erase(run)
+    prune(run)
+    seal_up()
+    data = exported.bundle(old.tenant, end=exported.newest(old.tenant).size)
+    report = exported.judged(data, exported.policy(old.tenant), kept)
+    assert (report.worst, report.facts["counts"]["pruned"]) == (Verdict.ERASED, head.seq)
+    assert {each.stage for each in report.findings} == {"erasures"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ledger import verify_bundle
 from ledger.rules import envelope, lifecycle
-from ledger.rules.bundles import Opened
+from ledger.rules.bundles import Opened, lost_line
 from ledger.verify_bundle import Report, Verdict, consistent, verify
 from tests.bundles import (
     LOG_KEY,
@@ -426,6 +426,8 @@ def by_policy(*, agreed_by: tuple[str, str] = OTHER_PERSON, state: str = "ACTIVE
 def test_a_policy_of_two_people_erases_by_itself():
     assert first(checked(draft(by_policy()))) == (Verdict.ERASED, "erasures", 2)
     assert first(checked(draft(by_policy(agreed_by=PERSON)))) == (Verdict.BROKEN, "subjects", 12)
+    assert checked(draft(by_policy(agreed_by=PERSON))).failed["subjects"] == 2
+    assert checked(draft(by_policy(), 12)).worst is Verdict.VERIFIED
     assert first(checked(draft(by_policy(agreed_by=SYSTEM)))) == (Verdict.BROKEN, "subjects", 12)
     assert first(checked(draft(by_policy(state="SUPERSEDED")))) == (Verdict.BROKEN, "subjects", 15)
     assert first(checked(draft(by_policy(named="re-2")))) == (Verdict.BROKEN, "subjects", 14)
@@ -433,6 +435,28 @@ def test_a_policy_of_two_people_erases_by_itself():
     assert checked(late).worst is Verdict.VERIFIED
     hidden = draft(by_policy(), withheld=frozenset({11, 12}))
     assert checked(hidden).worst is Verdict.ERASED
+
+
+def pruned(count: int = 2, whole_from: int = 3, by: str = "re-1") -> Draft:
+    """Two events went under a policy; the tree still holds their leaves."""
+    log = day()
+    log.add("retention/re-1", "retention_proposed", "PROPOSED", by=PERSON)
+    log.add("retention/re-1", "retention_confirmed", "ACTIVE", by=OTHER_PERSON)
+    places = [{"log": 1, "index": whole_from}]
+    log.add("retention/re-1", "pruned", detail={"events": count, "subjects": 1, "whole_from": places})
+    made = draft(log)
+    lines = made.lines()
+    for index in (1, 2):
+        lines[index] = json.loads(lost_line(index, log.events[index].leaf, by))
+    return made.put(lines)
+
+
+def test_what_was_pruned_leaves_every_proof_standing():
+    """L36: envelopes go, leaf hashes stay, and the policy's event says how many went and from where on all is there."""
+    report = checked(pruned())
+    assert (first(report), report.facts["counts"]["pruned"]) == ((Verdict.ERASED, "erasures", 1), 2)
+    for wrong in (pruned(count=1), pruned(whole_from=2), pruned(by="re-2")):
+        assert first(checked(wrong)) == (Verdict.INCOMPLETE, "erasures", None)
 
 
 @pytest.mark.parametrize("index", [0, 5, 10])
