@@ -38,7 +38,7 @@ def _each_node_hashed_once(monkeypatch):
     """Small trees have few nodes, which all pairs ask for again and again."""
     remembered = cache(merkle.node_hash)
     monkeypatch.setattr(merkle, "node_hash", remembered)
-    monkeypatch.setattr(tiles, "node_hash", remembered)
+    monkeypatch.setattr(tiles, "_root_of_complete", cache(tiles._root_of_complete))
 
 
 @cache
