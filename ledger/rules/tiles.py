@@ -212,7 +212,7 @@ def _bytes(tiles: Mapping[Tile, bytes], tile: Tile, run: slice) -> bytes:
 
 def _root_of_complete(hashes: bytes) -> bytes:
     """The root above a power of two of hashes; `node_hash` written out, for here is where the time of a log goes."""
-    while len(hashes) > HASH_BYTES:
+    for _ in range((len(hashes) // HASH_BYTES).bit_length() - 1):
         pairs = range(0, len(hashes), 2 * HASH_BYTES)
         hashes = b"".join([sha256(b"\x01" + hashes[at : at + 2 * HASH_BYTES]).digest() for at in pairs])
     return hashes
