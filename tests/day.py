@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -71,7 +72,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     case = execute(shop, clock)
     look(shop, session, case)
     settle(shop, case)
-    retain(shop, sent)
+    retain(shop, lambda api: Recorded(api, sent))
     audit(shop)
     return sent
 
@@ -210,10 +211,13 @@ def incident(shop: Workshop, case: dict[str, Any]) -> None:
     shop.operator.post(f"{path}/reopen", {"reason": "It is not."})
 
 
-def retain(shop: Workshop, sent: list[Sent]) -> None:
-    """Compliance's day: what is kept and for how long, and one action that somebody wants forgotten."""
+def retain(shop: Workshop, watched: Callable[[Api], Any]) -> None:
+    """Compliance's day: what is kept and for how long, and one action that somebody wants forgotten.
+
+    `watched` makes of each of the two people a caller whose calls are looked at.
+    """
     one, other = (
-        Recorded(person_for(shop.tenant, "compliance", name=f"{name}@{shop.slug}"), sent) for name in ("carol", "dora")
+        watched(person_for(shop.tenant, "compliance", name=f"{name}@{shop.slug}")) for name in ("carol", "dora")
     )
     action = shop.propose(path="old/two.md")
     shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})

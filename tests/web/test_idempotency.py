@@ -59,7 +59,7 @@ def once(api: Api, path: str, body: Any, key: str = "one") -> Any:
 def doubled(shop: Workshop) -> set[str]:
     """The shop's callers, sending everything twice; the paths that they sent to."""
     sent: set[str] = set()
-    for name in ("agent", "operator_key", "executor", "reviewer", "operator"):
+    for name in ("agent", "operator_key", "executor", "auditor", "reviewer", "operator"):
         setattr(shop, name, Twice(getattr(shop, name), sent))
     return sent
 
@@ -69,6 +69,8 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     day.register(shop)
     day.propose(shop)
     day.settle(shop, day.execute(shop, clock))
+    shop.auditor.post("/exports", {"from": 1, "to": 9})
+    day.retain(shop, lambda api: Twice(api, doubled))
 
     document = shop.operator.get("/openapi.json").json()
     writes = {path for path, methods in document["paths"].items() if "post" in methods}
