@@ -3,7 +3,8 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 UV_VERSION := 0.13.9
-WORKERS ?= 2
+# One more than processors: much of the suite waits for processes that it has killed.
+WORKERS ?= 3
 BIN := .venv/bin
 PY := $(BIN)/python
 OFFLINE := DJANGO_SETTINGS_MODULE=tests.offline
