@@ -38,7 +38,12 @@ class LogKeys:
     @property
     def all(self) -> tuple[Ed25519PrivateKey, ...]:
         """Every key whose signature a checkpoint carries, the current one first."""
-        return (self.current,) if self.before is None else (self.current, self.before)
+        return (self.current, self.before) if self.before is not None and self.is_rotated else (self.current,)
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether there are two keys; a rotation that died half-way left the same one twice."""
+        return self.before is not None and self.before.public_key() != self.current.public_key()
 
 
 def read_keys(path: Path) -> LogKeys:
@@ -50,10 +55,11 @@ def read_keys(path: Path) -> LogKeys:
 def rotate(path: Path) -> LogKeys:
     """Put a new key in use; the one so far goes on signing beside it until `retire`.
 
-    Crash-safe in this order: the new key is on disk before the old one gives way to it.
+    The old key is kept aside before the new one takes its place. If we die in between, the same key stands in both
+    places, signs once, and the next rotation goes on from there.
     """
     old, before = _read(path), _before(path)
-    if before.exists():
+    if read_keys(path).is_rotated:
         raise ValueError(f"{before} exists: retire that key before another one is introduced")
     key = Ed25519PrivateKey.generate()
     _write(before, old)

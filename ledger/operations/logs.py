@@ -26,7 +26,8 @@ def open_first(*, tenant_id: UUID, guard: Guard, key: str, at: datetime) -> None
     origin = str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
     guard.enrol(origin)
     with tenancy(tenant_id):
-        _open(tenant_id, 1, origin, kind="log_opened", detail={"origin": origin, "key": key}, at=at)
+        detail = {"origin": origin, "key": key}
+        _open(tenant_id, 1, origin, kind="log_opened", detail=detail, digests=_named(key), at=at)
 
 
 def open_next(
@@ -49,20 +50,35 @@ def open_next(
     forget_origins()
     last = {"origin": before.origin, "size": before.size, "root": before.root.hex()}
     detail = {"origin": origin, "key": key(origin), "before": last} | dict(told)
-    digests = {"checkpoint": digest(before.note)} if before.note is not None else {}
+    digests = _named(key(origin)) | ({"checkpoint": digest(before.note)} if before.note is not None else {})
     head = _open(tenant_id, number, origin, kind="restored", detail=detail, digests=digests, at=at)
     closed = Happening(kind="log_closed", to="CLOSED", detail={"next": origin}, causation=head.event_id)
     append(lock(tenant_id=tenant_id, subject_id=before.id, kind="log"), closed, actor=SYSTEM, at=at)
     return head.id
 
 
-def announce_key(*, tenant_id: UUID, kind: str, detail: Callable[[str], dict[str, Any]], at: datetime) -> None:
-    """Say on record that another key signs (`key_rotated`), or that one no longer does (`key_retired`)."""
+def announce_key(
+    *, tenant_id: UUID, kind: str, key: Callable[[str], str], detail: Callable[[str], dict[str, Any]], at: datetime
+) -> bool:
+    """Say on record that another key signs (`key_rotated`), or that one no longer does (`key_retired`), once.
+
+    `key` is the vkey that it is about. False where the newest log says so already: a rotation that died half-way is
+    announced by the next run. The envelope names the key by its digest, since the sequencer reads no details.
+    """
     with tenancy(tenant_id):
         newest = queries.newest(tenant_id)
-        if newest is not None:
-            head = lock(tenant_id=tenant_id, subject_id=newest.id, kind="log")
-            append(head, Happening(kind=kind, detail=detail(newest.origin)), actor=SYSTEM, at=at)
+        if newest is None:
+            return False
+        head = lock(tenant_id=tenant_id, subject_id=newest.id, kind="log")
+        digests = _named(key(newest.origin))
+        if (kind, digests["log_key"]) in queries.keys_named(tenant_id, newest.id):
+            return False
+        append(head, Happening(kind=kind, detail=detail(newest.origin), digests=digests), actor=SYSTEM, at=at)
+    return True
+
+
+def _named(vkey: str) -> dict[str, str]:
+    return {"log_key": digest(vkey.encode())}
 
 
 def _open(
@@ -72,7 +88,7 @@ def _open(
     *,
     kind: str,
     detail: Mapping[str, Any],
-    digests: Mapping[str, str] | None = None,
+    digests: Mapping[str, str],
     at: datetime,
 ) -> Head:
     row = Log(tenant_id=tenant_id, number=number, id=new_id(at), origin=origin, opened_at=at)
@@ -80,7 +96,7 @@ def _open(
     insert(row, tip)
     return append(
         Head(tenant_id=tenant_id, id=row.id, kind="log"),
-        Happening(kind=kind, to="OPEN", detail=detail, digests=digests or {}),
+        Happening(kind=kind, to="OPEN", detail=detail, digests=digests),
         actor=SYSTEM,
         at=at,
     )

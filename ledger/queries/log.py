@@ -9,6 +9,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from ledger.models import Alarm
+from ledger.rules import envelope
 from ledger.rules.tiles import Tile
 from ledger.tenancy import ask
 
@@ -161,6 +162,16 @@ def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
         *values,
     )
     return count, age
+
+
+def keys_named(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:
+    """What the events of a log have said of keys: (kind of event, digest of the vkey).
+
+    A key under which the log was opened counts as introduced by `key_rotated`.
+    """
+    rows = ask("SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, log_id)
+    said = ((kind, envelope.parse(bytes(data)).digests.get("log_key")) for kind, data in rows)
+    return {("key_rotated" if kind in ("log_opened", "restored") else kind, key) for kind, key in said if key}
 
 
 def alarms(tenant_id: UUID, *, closed: bool = False, limit: int = 100) -> list[Alarm]:

@@ -505,6 +505,7 @@ def test_a_key_is_rotated_on_record_and_signs_beside_the_old_one(process, tenant
     assert notes.verified(notes.parse(head.note), [new])
     with pytest.raises(ValueError, match="retire that key before"):
         rotate(key)
+    assert "rotated already" in process.command("log", "rotate-key").stderr
     assert process.command("log", "retire-key").returncode == 0
     happen(tenant)
     alone, head = signed_by()
@@ -522,3 +523,23 @@ def _check_the_record(tenant, log, new):
     assert notes.read_vkey(announced["new"]).key_id == new.key_id
     message = b"counterfoil/log-key/1\x00" + announced["new"].encode()
     Ed25519PublicKey.from_public_bytes(old.public_key).verify(bytes.fromhex(announced["signature"]), message)
+
+
+def test_a_rotation_that_died_half_way_is_ended_by_the_next_one(process, tenant, tmp_path):
+    """Between the two files, and between the files and the word on record."""
+    key = tmp_path / "log_key.pem"
+    key.write_bytes((ROOT / process.environment["COUNTERFOIL_SECRETS_DIR"] / "log_key.pem").read_bytes())
+    process.environment["COUNTERFOIL_LOG_KEY"] = str(key)
+    assert process.once().returncode == 0
+    # Died after the old key was kept aside: the same key twice signs once.
+    key.with_name("log_key.before.pem").write_bytes(key.read_bytes())
+    happen(tenant)
+    assert process.once().returncode == 0
+    with tenancy(tenant):
+        assert len(notes.parse(queries.newest(tenant).note).signatures) == 1
+    # Died after the files, before any event.
+    rotate(key)
+    assert process.command("log", "rotate-key").returncode == 0
+    with tenancy(tenant):
+        log = queries.newest(tenant).id
+        assert [event.kind for event, _, _ in record.history(tenant, log)] == ["log_opened", "key_rotated"]

@@ -10,8 +10,10 @@ On the machine of the sequencer, as its role: it needs the log key and the guard
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
@@ -38,7 +40,9 @@ class Command(BaseCommand):
         self.stdout.write(told)
 
     def _rotate(self, reason: str) -> str:
-        keys = guards.rotate(settings.COUNTERFOIL_LOG_KEY)
+        # Key first, word second: if we die in between, the next run finds two keys and says what is still unsaid.
+        known = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
+        keys = known if known.is_rotated else guards.rotate(settings.COUNTERFOIL_LOG_KEY)
         assert keys.before is not None
         old, new = keys.before, keys.current
 
@@ -47,23 +51,18 @@ class Command(BaseCommand):
             word = old.sign(b"counterfoil/log-key/1\x00" + vkey.encode()).hex()
             return {"old": notes.vkey(origin, old.public_key()), "new": vkey, "signature": word, "reason": reason}
 
-        for tenant in record.tenants():
-            logs.announce_key(tenant_id=tenant.id, kind="key_rotated", detail=introduced, at=timezone.now())
+        if not _announced("key_rotated", new, introduced) and keys is known:
+            raise CommandError("A key was rotated already: retire the old one before another one is introduced.")
         return "A new key signs the log; give verifiers its vkey, then run `retire-key`."
 
     def _retire(self, reason: str) -> str:
         keys = guards.read_keys(settings.COUNTERFOIL_LOG_KEY)
-        if keys.before is None:
+        if keys.before is None or not keys.is_rotated:
             raise CommandError("There is no key to retire: only one signs.")
         old = keys.before
+        # Word first, key second: if we die in between, the next run says nothing twice and ends it.
+        _announced("key_retired", old, lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason})
         guards.retire(settings.COUNTERFOIL_LOG_KEY)
-        for tenant in record.tenants():
-            logs.announce_key(
-                tenant_id=tenant.id,
-                kind="key_retired",
-                detail=lambda origin: {"key": notes.vkey(origin, old.public_key()), "reason": reason},
-                at=timezone.now(),
-            )
         return "The old key signs nothing any more."
 
     def _restored(self, reason: str) -> str:
@@ -76,3 +75,15 @@ class Command(BaseCommand):
                 origin = sequencing.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
         return "\n".join(f"Opened {origin}" for origin in opened) or "Every log continues what was signed."
+
+
+def _announced(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[str, Any]]) -> int:
+    """Say it in the log of every tenant that has not said it yet; how many there were."""
+
+    def vkey(origin: str) -> str:
+        return notes.vkey(origin, key.public_key())
+
+    return sum(
+        logs.announce_key(tenant_id=each.id, kind=kind, key=vkey, detail=detail, at=timezone.now())
+        for each in record.tenants()
+    )
