@@ -130,12 +130,28 @@ class Approval(models.Model):
     decide_by = models.DateTimeField()
     release_by = models.DateTimeField(null=True)
     decided_at = models.DateTimeField(null=True)
+    # What the policy asked for, frozen at the request: thresholds, independence, step-up (`quorum.Terms`).
+    terms = models.JSONField(default=dict)
+    risk = models.CharField(max_length=8, default="NORMAL")
+    baseline_digest = models.CharField(max_length=64, default="")
+    baseline_pointer = models.UUIDField(null=True)
+    preflight_digest = models.CharField(max_length=64, default="")
+    claimed_by = models.UUIDField(null=True)
+    claimed_until = models.DateTimeField(null=True)
+    assigned_to = models.UUIDField(null=True)
+    reminded_at = models.DateTimeField(null=True)
+    escalated_at = models.DateTimeField(null=True)
+    # Since when its deadlines stand still.
+    paused_at = models.DateTimeField(null=True)
+    # Who edited the action that this one supersedes.
+    editor = models.UUIDField(null=True)
+    emergency = models.BooleanField(default=False)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["tenant_id", "action_id"],
-                condition=Q(state__in=["REQUESTED", "APPROVED"]),
+                condition=Q(state__in=["PREPARING", "REQUESTED", "APPROVED"]),
                 name="approval_one_live_per_action",
             )
         ]
@@ -159,12 +175,204 @@ class Vote(models.Model):
     statement_hash = models.CharField(max_length=64)
     reason = models.TextField()
     at = models.DateTimeField()
+    # The human behind the account, and the groups that the vote counts for.
+    person_id = models.UUIDField(null=True)
+    groups = models.JSONField(default=list)
+    delegated_by = models.UUIDField(null=True)
+    credential_id = models.TextField(default="")
+    # The raw WebAuthn assertion of a class A vote, as canonical JSON.
+    assertion = models.BinaryField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant_id", "approval_id", "voter"], name="vote_once")]
 
     def __str__(self) -> str:
         return f"{self.verdict} {self.id}"
+
+
+class Approver(models.Model):
+    """Somebody who may decide: the roster, kept with the memberships. `person_id` is the human behind the account."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "actor_id")
+    tenant_id = models.UUIDField()
+    actor_id = models.UUIDField()
+    person_id = models.UUIDField()
+    groups = models.JSONField(default=list)
+    active = models.BooleanField(default=True)
+    since = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "person_id"], name="approver_by_person")]
+
+    def __str__(self) -> str:
+        return str(self.actor_id)
+
+
+class ApproverKey(models.Model):
+    """A passkey that signs votes: enrolled by one person, confirmed by another."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    actor_id = models.UUIDField()
+    person_id = models.UUIDField()
+    credential_id = models.TextField()
+    public_key = models.BinaryField()
+    aaguid = models.UUIDField()
+    name = models.CharField(max_length=100)
+    backup_eligible = models.BooleanField()
+    sign_count = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=10)
+    registration = models.BinaryField()
+    proposed_by = models.UUIDField()
+    confirmed_by = models.UUIDField(null=True)
+    created_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "credential_id"], name="approver_key_is_unique"),
+            models.CheckConstraint(
+                condition=Q(state__in=["PENDING", "ACTIVE", "SUSPENDED", "REFUSED", "REMOVED"]),
+                name="approver_key_state_is_known",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="ACTIVE") | (Q(confirmed_by__isnull=False) & ~Q(confirmed_by=F("actor_id"))),
+                name="approver_key_takes_two",
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "actor_id"], name="approver_key_by_actor")]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.name}"
+
+
+class Challenge(models.Model):
+    """A statement that somebody was given to sign; it is answered once, soon, in the session that asked."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    approval_id = models.UUIDField()
+    actor_id = models.UUIDField()
+    session_hash = models.CharField(max_length=64)
+    verdict = models.CharField(max_length=16)
+    reason = models.TextField()
+    statement = models.BinaryField()
+    statement_hash = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    consumed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "approval_id"], name="challenge_by_approval")]
+
+    def __str__(self) -> str:
+        return self.statement_hash
+
+
+class Delegation(models.Model):
+    """One person's power to decide, lent to another for a while; it cannot be lent on."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    from_actor = models.UUIDField()
+    to_actor = models.UUIDField()
+    groups = models.JSONField(default=list)
+    tools = models.JSONField(default=list)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    reason = models.CharField(max_length=500)
+    created_by = models.UUIDField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(starts_at__lt=F("ends_at")), name="delegation_is_bounded"),
+            models.CheckConstraint(condition=~Q(from_actor=F("to_actor")), name="delegation_is_to_another"),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "to_actor", "ends_at"], name="delegation_by_receiver")]
+
+    def __str__(self) -> str:
+        return f"{self.from_actor} to {self.to_actor}"
+
+
+class Absence(models.Model):
+    """When somebody is away."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    actor_id = models.UUIDField()
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(starts_at__lt=F("ends_at")), name="absence_is_bounded")]
+        indexes = [models.Index(fields=["tenant_id", "actor_id", "ends_at"], name="absence_by_actor")]
+
+    def __str__(self) -> str:
+        return str(self.actor_id)
+
+
+class Comment(models.Model):
+    """One entry of an approval's thread: a comment, a question to the agent, or its answer. Append-only."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    approval_id = models.UUIDField()
+    author = models.UUIDField()
+    author_kind = models.CharField(max_length=8)
+    kind = models.CharField(max_length=8)
+    text = models.TextField()
+    mentions = models.JSONField(default=list)
+    answers = models.UUIDField(null=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["comment", "question", "answer"]), name="comment_kind_is_known"
+            ),
+            models.UniqueConstraint(
+                fields=["tenant_id", "answers"], condition=Q(answers__isnull=False), name="question_is_answered_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant_id", "approval_id", "id"], name="comment_by_approval")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+class Emergency(models.Model):
+    """One use of break-glass: an approval that one person gave alone, and the review that must follow."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    action_id = models.UUIDField()
+    approval_id = models.UUIDField()
+    used_by = models.UUIDField()
+    reason = models.TextField()
+    used_at = models.DateTimeField()
+    review_by = models.DateTimeField()
+    reviews = models.JSONField(default=list)
+    reviewed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant_id", "approval_id"], name="emergency_once_per_approval")]
+        indexes = [
+            models.Index(
+                fields=["tenant_id", "review_by"], condition=Q(reviewed_at__isnull=True), name="emergency_unreviewed"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 class Executor(models.Model):

@@ -10,7 +10,19 @@ from uuid import UUID
 
 from django.db.models import Count, Q
 
-from approvals.models import Agent, AgentVersion, Approval, Attempt, Call, Due, Executor, Grant, Session, Vote
+from approvals.models import (
+    Agent,
+    AgentVersion,
+    Approval,
+    Approver,
+    Attempt,
+    Call,
+    Due,
+    Executor,
+    Grant,
+    Session,
+    Vote,
+)
 from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
@@ -130,6 +142,16 @@ def approved_actions(tenant_id: UUID) -> list[UUID]:
 
 def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
     return list(Vote.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+
+
+def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
+    """Somebody's place in the roster, whether or not it is still theirs."""
+    return first(Approver, "tenant_id = $1 AND actor_id = $2", tenant_id, actor_id)
+
+
+def approvers(tenant_id: UUID) -> list[Approver]:
+    """Everybody who may decide now."""
+    return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
 
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import follow_ups, leases, votes
+from approvals.operations import follow_ups, leases, requests
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -32,7 +32,7 @@ def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int
                     leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
                 else:
                     away = unverifiable(tenant_id)
-                    votes.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
+                    requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
         except (DatabaseError, Refused):
             log.exception("what was due for %s did not end", subject_id)
     _renew(at=at)
@@ -47,7 +47,7 @@ def _renew(*, at: datetime) -> None:
         for action_id in spent:
             try:
                 with tenancy(tenant.id):
-                    votes.renew(tenant_id=tenant.id, action_id=action_id, at=at)
+                    requests.renew(tenant_id=tenant.id, action_id=action_id, at=at)
             except (DatabaseError, Refused):
                 log.exception("nobody could be asked again about %s", action_id)
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
+from approvals.operations import roster
 from console import queries
 from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
 from ledger.operations import record as ledger
@@ -112,6 +113,8 @@ def add_member(
             actor_id=uuid4(),
             **{f"is_{role}": role in roles for role in ROLES},
         )
+        if row.is_reviewer:
+            roster.enter(tenant_id=tenant_id, actor_id=row.actor_id, person_id=row.actor_id, at=at)
         ledger.append(
             ledger.Head(tenant_id=tenant_id, id=row.id, kind="member"),
             ledger.Happening(

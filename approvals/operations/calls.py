@@ -18,7 +18,7 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import AgentVersion, Approval, Call, Session
-from approvals.operations.votes import approval_block, request_approval
+from approvals.operations.requests import approval_block, request_approval
 from approvals.queries import disclosed_contract
 from approvals.rules import gate, nudge, pins, policy, registry
 from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings

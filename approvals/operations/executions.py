@@ -24,7 +24,7 @@ from approvals.models import Approval, Attempt, Due, Grant
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.orders import grant_public_key, released, terms_of
-from approvals.operations.votes import approval_block, request_again, void
+from approvals.operations.requests import approval_block, request_again, void
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid

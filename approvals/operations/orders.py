@@ -16,7 +16,7 @@ from django.conf import settings
 from approvals import queries
 from approvals.models import Approval, Executor, Grant
 from approvals.operations.executors import owned
-from approvals.operations.votes import request_again
+from approvals.operations.requests import request_again
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
 from ledger.operations import record as ledger

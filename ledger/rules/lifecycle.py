@@ -165,6 +165,10 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "session": frozenset({("", "OPEN"), ("OPEN", "CLOSED")}),
     "approval": frozenset(
         {
+            ("", "PREPARING"),
+            ("PREPARING", "REQUESTED"),
+            ("PREPARING", "EXPIRED"),
+            ("PREPARING", "VOIDED"),
             ("", "REQUESTED"),
             ("REQUESTED", "APPROVED"),
             ("REQUESTED", "REJECTED"),
@@ -175,6 +179,19 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
             ("APPROVED", "VOIDED"),
         }
     ),
+    "approver_key": frozenset(
+        {
+            ("", "PENDING"),
+            ("PENDING", "ACTIVE"),
+            ("PENDING", "REFUSED"),
+            ("ACTIVE", "SUSPENDED"),
+            ("SUSPENDED", "ACTIVE"),
+            ("SUSPENDED", "REMOVED"),
+        }
+    ),
+    "delegation": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "absence": frozenset({("", "ACTIVE"), ("ACTIVE", "ENDED")}),
+    "emergency": frozenset({("", "USED"), ("USED", "REVIEWED")}),
     "freeze": frozenset({("", "PLACED"), ("PLACED", "LIFTED")}),
     "case": frozenset(
         {

@@ -1,0 +1,243 @@
+"""Requests to people: asked with the action, asked again, set aside, lapsed.
+
+An approval is permission and no more (R-AP-19): nothing here changes what is believed about the action, except that a
+rejected or lapsed one fails without having run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Approval, Due, Grant
+from approvals.queries import disclosed_contract, is_untellable
+from approvals.rules import policy, rendering
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.rules.canonical import digest, parse
+from ledger.rules.contract import Contract
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+from ledger.tenancy import insert
+
+DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
+
+
+class NoSuchApproval(Refused):
+    """There is no such approval here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def request_approval(
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    requester: UUID,
+    contract: Contract,
+    version: Any,
+    payload: bytes,
+    at: datetime,
+) -> tuple[Approval, ledger.Draft]:
+    """Ask people about an action that was just validated; what they will be shown is fixed here.
+
+    The event of the request is the caller's to write, with its own.
+    """
+    rules = policy.parse(parse(bytes(version.document)))
+    reasons = policy.requirement(contract, rules).reasons or ("POLICY_CHANGED",)
+    within = contract.decide_within_s or rules.decide_within_s
+    approval = Approval(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        action_id=action_id,
+        state="REQUESTED",
+        payload_hash=digest(payload),
+        rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
+        contract_digest=contract.digest,
+        policy_digest=version.digest,
+        policy_version=version.version,
+        policy_row=", ".join(reasons)[:200],
+        step_up=rules.step_up,
+        requester=requester,
+        requested_at=at,
+        decide_by=at + timedelta(seconds=within),
+    )
+    insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="approval", due_at=approval.decide_by))
+    return approval, _requested(approval, reasons, at=at)
+
+
+def _requested(approval: Approval, reasons: tuple[str, ...], *, at: datetime) -> ledger.Draft:
+    return ledger.draft(
+        ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
+        ledger.Happening(
+            kind="approval_requested",
+            to="REQUESTED",
+            detail={
+                "action_id": str(approval.action_id),
+                "payload_hash": approval.payload_hash,
+                "rendering_digest": approval.rendering_digest,
+                "decide_by": instant(approval.decide_by),
+                "rules": list(reasons),
+            },
+            digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def approval_block(approval: Approval, *, approver: UUID | None = None) -> dict[str, Any]:
+    """The approval block of an entry (R-AP-13)."""
+    return {
+        "required": True,
+        "approval_id": str(approval.id),
+        "approver_id": str(approver) if approver else None,
+        "payload_hash": approval.payload_hash,
+        "expires_at": instant(approval.release_by or approval.decide_by),
+    }
+
+
+def locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
+    """An approval under its lock, and its action before it."""
+    # The action comes first: every operation that touches both locks them in this order.
+    approval = queries.approval(tenant_id, approval_id)
+    if approval is None:
+        raise NoSuchApproval
+    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    return ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+
+
+def fail_unrun(
+    approval: Approval, *, code: str, reason: str, actor: ledger.Actor, at: datetime, decision: str = ""
+) -> None:
+    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    if head.state != "VALIDATED":
+        return
+    Grant.objects.filter(
+        tenant_id=approval.tenant_id, action_id=head.id, consumed_at__isnull=True, voided_at__isnull=True
+    ).update(voided_at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
+            to="FAILED",
+            changes={
+                "verification": {"status": "NOT_REQUIRED"},
+                **({"reconciliation": {"recovery_decision": decision}} if decision else {}),
+            },
+            detail={"code": code, "reason": reason, "approval_id": str(approval.id)},
+            view={"recovery_row": decision.partition(" ")[0]} if decision else {},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
+    """End an approval whose time is up, and its action with it; one that was extended is looked at again later.
+
+    What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
+    """
+    head = locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    if head.state not in ("REQUESTED", "APPROVED"):
+        Due.objects.filter(subject_id=approval_id, what="approval").delete()
+        return
+    ends_at = approval.release_by or approval.decide_by
+    if ends_at > at:
+        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
+        return
+    ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
+    Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
+    Due.objects.filter(subject_id=approval_id, what="approval").delete()
+    action = record.action(tenant_id, approval.action_id)
+    if head.state == "APPROVED" and action is not None and is_untellable(action, unverifiable):
+        what = "It was approved, but the system that would have to tell its outcome did not answer in time."
+        fail_unrun(approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at)
+        return
+    what = "Nobody decided in time." if head.state == "REQUESTED" else "It was approved, but not started in time."
+    fail_unrun(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
+
+
+def void(*, approval: Approval, reason: str, at: datetime) -> None:
+    """Set an approval aside; it authorises nothing any more."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if head.state not in ("REQUESTED", "APPROVED"):
+        return
+    ledger.append(
+        head,
+        ledger.Happening(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
+    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+
+
+def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+    """Ask again about an action that may be tried once more: its approval was spent by the attempt before (D8).
+
+    If we crash before the commit, the approval is still the spent one, and the next tick asks.
+    """
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = record.action(tenant_id, action_id)
+    approval = queries.approval(tenant_id, action.approval_id) if action and action.approval_id else None
+    if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
+        return False
+    request_again(head=head, action=action, at=at, row="RT-33", said="REFRESH_AND_RETRY")
+    return True
+
+
+def request_again(
+    *, head: ledger.Head, action: Any, at: datetime, row: str = "RT-20", said: str = "REVALIDATE_APPROVAL"
+) -> None:
+    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20)."""
+    policies = record.active_policies(action.tenant_id)
+    contract = disclosed_contract(action.tenant_id, action.contract_digest)
+    rules = policy.parse(parse(bytes(policies["approval"].document)))
+    before = queries.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    if before is not None and before.state != "CONSUMED":
+        void(approval=before, reason="The policy changed.", at=at)
+    fresh = None
+    if before is not None or policy.requirement(contract, rules).required:
+        payload = record.opened(action.tenant_id, action.payload_pointer) or b""
+        fresh, requested = request_approval(
+            tenant_id=action.tenant_id,
+            action_id=action.id,
+            requester=before.requester if before else _requester(action),
+            contract=contract,
+            version=policies["approval"],
+            payload=payload,
+            at=at,
+        )
+        ledger.write(requested)
+    versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="approval_revalidated",
+            changes={
+                "policy_context": versions,
+                "reconciliation": {"recovery_decision": f"{row} {said}"},
+                **({"approval": approval_block(fresh)} if fresh else {}),
+            },
+            detail={"recovery_row": row},
+            digests={kind: each.digest for kind, each in policies.items()},
+            view={"recovery_row": row, **({"approval_id": str(fresh.id)} if fresh else {})},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def _requester(action: Any) -> UUID:
+    """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
+    if action.ordered_by is None:
+        return UUID(str(action.agent_actor))
+    return UUID(record.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])
