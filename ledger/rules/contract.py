@@ -33,6 +33,7 @@ Optional fields beyond api.md's example:
 | no_op_success_allowed | false | the wanted state may already hold; done (NO_OP_SUCCESS) |
 | unverifiable_acknowledged | false | nothing, or not enough, can be read back; approval always asked (C-43) |
 | approval.decide_within_s | the policy's | how long people have to decide on a call of this tool |
+| approval.baseline, preflight, … | none | what is read before people are asked (`ledger.rules.preparation`) |
 | data_sensitivity, cost, user_impact | LOW | HIGH adds the checks of the next class, and demands all (R-VD-07) |
 | verification.checks | {} | what makes a required check, or why it does not apply (`ledger.rules.depth`) |
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
@@ -57,7 +58,7 @@ from typing import Any, NoReturn
 import rfc8785
 from jsonschema_rs import Draft202012Validator
 
-from ledger.rules import contract_faults, remedies, schemas, targets
+from ledger.rules import contract_faults, preparation, remedies, schemas, targets
 from ledger.rules.canonical import NotCanonical, digest
 from ledger.rules.depth import Depth, depth
 from ledger.rules.effects import (
@@ -70,6 +71,7 @@ from ledger.rules.effects import (
     SideEffectClass,
 )
 from ledger.rules.lint import Finding, lint
+from ledger.rules.preparation import Preparation
 from ledger.rules.refusals import Refused
 from ledger.rules.remedies import Recovery
 
@@ -166,6 +168,7 @@ class Contract:
     unverifiable_acknowledged: bool
     stale_errors: tuple[str, ...]
     decide_within_s: int | None
+    preparation: Preparation
     target_template: str
     operation_kind: str
     required_effects: tuple[str, ...]
@@ -251,6 +254,7 @@ def validate(
     _refuse(contract_faults.in_shape(plain))
     _refuse(list(contract_faults.in_meaning(plain)))
     _refuse(list(contract_faults.in_verification(plain, compile_predicate, check_verification)))
+    _refuse(list(contract_faults.in_preparation(plain, compile_predicate)))
     _refuse(list(contract_faults.in_sources(plain, compile_for, check_verification)))
     return _contract(plain, text)
 
@@ -318,6 +322,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         unverifiable_acknowledged=document.get("unverifiable_acknowledged", False),
         stale_errors=tuple(document.get("stale_errors", ())),
         decide_within_s=document.get("approval", {}).get("decide_within_s"),
+        preparation=preparation.read(document.get("approval", {})),
         target_template=document["target_resource"],
         operation_kind=document.get("operation_kind", document["name"]),
         required_effects=tuple(document.get("required_effects", effects or ())),

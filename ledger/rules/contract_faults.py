@@ -13,7 +13,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from ledger.rules import expressions, remedies, schemas, targets
+from ledger.rules import expressions, preparation, remedies, schemas, targets
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
     UPPER_CLASSES,
@@ -202,6 +202,12 @@ def _check_faults(verification: dict[str, Any]) -> Iterator[Fault]:
         if not set(said.get("by", ())) <= set(verification["predicates"]):
             detail = f"What makes `{check}` must stand among the predicates."
             yield _fault(f"/verification/checks/{check}", "BAD_CHECK", detail)
+
+
+def in_preparation(document: dict[str, Any], compile_predicate: Callable[[str], str | None]) -> Iterator[Fault]:
+    """Faults of what is to be read before people are asked."""
+    for path, code, detail in preparation.faults(document, compile_predicate):
+        yield _fault(path, code, detail)
 
 
 def in_sources(
