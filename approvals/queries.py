@@ -15,6 +15,7 @@ from approvals.models import (
     AgentVersion,
     Approval,
     Approver,
+    ApproverKey,
     Attempt,
     Call,
     Due,
@@ -152,6 +153,19 @@ def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
 def approvers(tenant_id: UUID) -> list[Approver]:
     """Everybody who may decide now."""
     return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
+
+
+def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:
+    """The passkeys of approvers, or of one of them, oldest first."""
+    found = ApproverKey.objects.filter(tenant_id=tenant_id)
+    if actor_id is not None:
+        found = found.filter(actor_id=actor_id)
+    return list((found.filter(state__in=states) if states else found).order_by("id"))
+
+
+def approver_key(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
+    """The passkey of this credential, in whatever state."""
+    return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
 
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
