@@ -75,6 +75,11 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
     return first(Call, "tenant_id = $1 AND session_id = $2 AND call_id = $3", tenant_id, session_id, call_id)
 
 
+def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
+    """The call that an action came from; what recovery ordered came from none."""
+    return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
+
+
 def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:
     return list(Call.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("id")[:limit])
 

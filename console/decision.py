@@ -11,9 +11,10 @@ from approvals.rules import rendering
 from console import queries, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
+from console.contradicted import contradicted, shown
 from console.kin import kin
-from console.title import money
 from ledger.queries import record
+from ledger.rules.money import money
 from reviews.operations.reports import report_on
 
 
@@ -22,6 +23,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     action = record.action(tenant.id, approval.action_id)
     assert action is not None
     told = account(tenant, action)
+    session = before.session(tenant.id, action.session_id)
     covers = votes.coverage(approval)
     why_not = _why_not(approval, caller, at=at)
     icon, word = words.APPROVALS[approval.state]
@@ -32,7 +34,8 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "title": told.title,
         "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
         "covers": covers,
-        "goal": _goal(before.session(tenant.id, action.session_id)),
+        "goal": _goal(session),
+        "contradicted": shown(contradicted(action, session, told.entry, arguments(told.payload))),
         "fields": fields(told),
         "payload_size": covers.payload_length,
         "canonical": (told.payload or b"").decode(),

@@ -462,12 +462,21 @@ class VoteCast(Answer):
     at: datetime
 
 
+class Contradiction(Answer):
+    code: str = Field(description="AMOUNT, CURRENCY, NAME or EXPECTATION.")
+    where: str
+    said: str = Field(description="What the agent said, made visible.")
+    sent: str = Field(description="What the payload says.")
+    text: str
+
+
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
     payload: Any
     fields: list[PayloadField]
     votes: list[VoteCast]
     may_vote: bool
+    contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
 
 
 class VoteTaken(Answer):

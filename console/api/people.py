@@ -31,6 +31,7 @@ from console.api.schemas import (
     ResolveBody,
     VoteBody,
 )
+from console.contradicted import contradicted, shown
 from ledger.operations import book
 from ledger.queries import record
 from ledger.rules.canonical import parse
@@ -88,10 +89,12 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         {"voter": str(vote.voter), "verdict": vote.verdict, "class": vote.evidence_class, "at": instant(vote.at)}
         for vote in before.votes_of(caller.tenant_id, approval_id)
     ]
+    said = contradicted(action, before.session(caller.tenant_id, action.session_id), _entry(action), payload)
     may_vote = "reviewer" in caller.roles and approval.state == "REQUESTED"
     return answer(
         _approval(approval)
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
+        | {"contradictions": shown(said)}
     )
 
 
@@ -291,6 +294,10 @@ def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpRespons
 
 def _freeze(row: Any) -> dict[str, Any]:
     return {"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason}
+
+
+def _entry(action: Any) -> dict[str, Any]:
+    return record.entry(action.tenant_id, action.id, action.seq) or {}
 
 
 def _approval(approval: Any) -> dict[str, Any]:

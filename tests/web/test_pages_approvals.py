@@ -168,3 +168,15 @@ def test_approved_never_hides_what_came_of_it(stage):
     assert "What came of it Review required" in said
     assert "Nothing changed" in said
     assert "Review required" in words(page.page("approvals", tab="decided"))
+
+
+def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage):
+    """B35: an agent that says 24.00 and sends 125.00 is contradicted by the page; the facts are the stored bytes."""
+    action_id = stage.propose(goal="Refund 24.00 EUR, as promised.")
+    honest = stage.propose(goal="Refund 125.00 EUR, as promised.")
+    asked, other = stage.approval(action_id), stage.approval(honest)
+    page = words(visitor(stage, "reviewer").page(f"approvals/{asked.id}"))
+    assert "The agent's words contradict the payload" in page
+    assert "In the pinned goal: The agent said 24.00 EUR, the payload says 125.00 EUR." in page
+    assert "125.00 EUR" in page
+    assert "contradict the payload" not in words(visitor(stage, "reviewer").page(f"approvals/{other.id}"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console.title import money, title
+from console.title import title
+from ledger.rules.money import money
 
 
 @pytest.mark.parametrize(

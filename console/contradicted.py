@@ -1,0 +1,29 @@
+"""Where an agent's own words contradict what it sends, for whoever decides about it (B35)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from approvals import queries as before
+from approvals.rules.intent import Contradiction, Words, contradictions
+
+PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expectation": "In what it expects"}
+
+
+def contradicted(action: Any, session: Any, entry: dict[str, Any], payload: Any) -> tuple[Contradiction, ...]:
+    """What the goal, the call and the expectations say otherwise than the payload."""
+    call = before.call_of(action.tenant_id, action.session_id, action.id)
+    restated = call.restated_goal if call is not None else ""
+    expected = (entry.get("intended_outcome") or {}).get("expected_predicates") or []
+    said = [Words("goal", session.goal), *(Words("expectation", text) for text in expected)]
+    if restated and restated != session.goal:
+        said.insert(1, Words("restated goal", restated))
+    return contradictions(payload, said)
+
+
+def shown(found: tuple[Contradiction, ...]) -> list[dict[str, str]]:
+    """The contradictions as the page and the API tell them."""
+    return [
+        {"code": each.code, "where": PLACES[each.where], "said": each.said, "sent": each.sent, "text": each.sentence}
+        for each in found
+    ]

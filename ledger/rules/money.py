@@ -1,0 +1,52 @@
+"""Money: minor units as people read them (ISO 4217)."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+# Minor units per currency; every other currency has two places.
+_WHOLE: Final = frozenset(
+    ["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"]
+)
+_THOUSANDTHS: Final = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
+_LONGEST: Final = 30
+
+
+def places(currency: str) -> int:
+    """How many digits of a currency stand behind the point."""
+    return 0 if currency.upper() in _WHOLE else 3 if currency.upper() in _THOUSANDTHS else 2
+
+
+def is_currency(value: Any) -> bool:
+    """Whether a value has the form of a currency's code."""
+    return isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
+
+
+def money(amount: Any, currency: Any) -> str:
+    """An amount as a person reads it: text stays, an integer counts minor units. Empty when it is not money."""
+    if not is_currency(currency) or isinstance(amount, bool):
+        return ""
+    if isinstance(amount, str):
+        return f"{amount} {currency}"
+    if not isinstance(amount, int):
+        return ""
+    after = places(currency)
+    sign, digits = ("-" if amount < 0 else ""), str(abs(amount)).zfill(after + 1)
+    whole, part = (digits[:-after], digits[-after:]) if after else (digits, "")
+    return f"{sign}{int(whole):,}{'.' + part if part else ''} {currency}"
+
+
+def value_of(amount: Any, currency: Any) -> Decimal | None:
+    """The same amount as a number of whole units; None when it is not money."""
+    if not is_currency(currency) or isinstance(amount, bool):
+        return None
+    if isinstance(amount, int):
+        return Decimal(amount).scaleb(-places(currency))
+    if not isinstance(amount, str) or len(amount) > _LONGEST:
+        return None
+    try:
+        read = Decimal(amount)
+    except InvalidOperation:
+        return None
+    return read if read.is_finite() else None
