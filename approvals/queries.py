@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -18,14 +19,17 @@ from approvals.models import (
     ApproverKey,
     Attempt,
     Call,
+    Comment,
     Due,
     Executor,
     Grant,
     Session,
     Vote,
 )
+from approvals.rules import clocks, pace, threads
 from ledger.queries import record
 from ledger.rules import contract as contracts
+from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
@@ -148,6 +152,96 @@ def approved_actions(tenant_id: UUID) -> list[UUID]:
 
 def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
     return list(Vote.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+
+
+def lines_of(tenant_id: UUID, approval_id: UUID) -> list[Comment]:
+    """The thread of an approval, oldest first."""
+    return list(Comment.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+
+
+def line(tenant_id: UUID, line_id: UUID) -> Comment | None:
+    return first(Comment, "tenant_id = $1 AND id = $2", tenant_id, line_id)
+
+
+def questions_to(tenant_id: UUID, action_ids: Collection[UUID]) -> dict[UUID, list[Comment]]:
+    """The questions that the agent has not answered, by the action that they are about, oldest first."""
+    asked = Approval.objects.filter(tenant_id=tenant_id, action_id__in=action_ids, state__in=["PREPARING", "REQUESTED"])
+    about = dict(asked.values_list("id", "action_id"))
+    told: dict[UUID, list[Comment]] = {}
+    for each in Comment.objects.filter(tenant_id=tenant_id, approval_id__in=list(about)).order_by("id"):
+        told.setdefault(about[each.approval_id], []).append(each)
+    waiting = {action_id: threads.open_questions(lines) for action_id, lines in told.items()}
+    return {action_id: lines for action_id, lines in waiting.items() if lines}
+
+
+def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
+    """How many open approvals each person looks after: those assigned to them, and those that they have claimed."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
+    held = live.filter(Q(assigned_to__isnull=False) | Q(claimed_until__gt=at))
+    found: Counter[UUID] = Counter()
+    for assigned, claimed, until in held.values_list("assigned_to", "claimed_by", "claimed_until"):
+        claimant = claimed if until is not None and until > at else None
+        found.update({one for one in (assigned, claimant) if one is not None})
+    return dict(found)
+
+
+def pace_of(approval: Approval) -> pace.Pace:
+    """What the policy that an approval was asked under says about the work on it."""
+    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    return pace.read(parse(bytes(version.document)) if version else {}, approval.terms)
+
+
+def clock(approval: Approval, *, at: datetime) -> clocks.Clock:
+    """The clock of an open approval: until it is decided, or then until it must have started."""
+    deciding = approval.state != "APPROVED"
+    began = approval.requested_at if deciding else approval.decided_at or approval.requested_at
+    stops = _stops(approval, since=began, deciding=deciding)
+    ends_at = approval.decide_by if deciding else approval.release_by or approval.decide_by
+    if not stops and approval.paused_at is None:
+        return clocks.read(began=began, allowed=ends_at - began, at=at)
+    wanted = pace_of(approval)
+    allowed = _allowed(approval) if deciding else wanted.release_within
+    return clocks.read(began=began, allowed=allowed, stops=stops, patience=wanted.patience, at=at)
+
+
+def _allowed(approval: Approval) -> timedelta:
+    """How long people were given at first: the deadline of the request itself, as it went on record."""
+    told = (detail for event, _, detail in record.history(approval.tenant_id, approval.id) if detail)
+    first_said = next((detail["decide_by"] for detail in told if "decide_by" in detail), None)
+    return (datetime.fromisoformat(first_said) if first_said else approval.decide_by) - approval.requested_at
+
+
+def _stops(approval: Approval, *, since: datetime, deciding: bool) -> list[clocks.Stop]:
+    action = record.action(approval.tenant_id, approval.action_id)
+    assert action is not None
+    stops = [
+        clocks.Stop(clocks.Why.FREEZE, freeze.placed_at, freeze.lifted_at)
+        for freeze in record.freezes_since(
+            approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target, since=since
+        )
+    ]
+    return stops + (_questions(approval) if deciding else [])
+
+
+def _questions(approval: Approval) -> list[clocks.Stop]:
+    lines = lines_of(approval.tenant_id, approval.id)
+    answered = {line.answers: line.at for line in lines if line.kind == "answer"}
+    return [
+        clocks.Stop(clocks.Why.QUESTION, line.at, answered.get(line.id)) for line in lines if line.kind == "question"
+    ]
+
+
+def covered(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]:
+    """The open approvals whose clock a freeze may have turned lately, and those that stand still."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["REQUESTED", "APPROVED"])
+    standing = list(live.filter(paused_at__isnull=False).order_by("id").values_list("id", flat=True)[:limit])
+    found = dict.fromkeys(standing)
+    for freeze in record.freezes_lately(tenant_id, since=since):
+        under = record.waiting_under(freeze, limit=limit)
+        waiting = live.filter(action_id__in=under)
+        wrong = waiting.filter(paused_at__isnull=True) if freeze.lifted_at is None else waiting
+        found |= dict.fromkeys(wrong.values_list("id", flat=True))
+    return list(found)[:limit]
 
 
 def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:

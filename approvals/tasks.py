@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from celery import shared_task
@@ -12,13 +12,15 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import follow_ups, leases, requests
+from approvals.operations import clocks, follow_ups, leases, requests, work
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
 log = logging.getLogger(__name__)
+# How far back a lifted freeze is looked for: far longer than a tick, should the worker have been away.
+LOOK_BACK = timedelta(hours=1)
 
 
 def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int:
@@ -30,6 +32,8 @@ def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int
             with tenancy(tenant_id):
                 if what == "lease":
                     leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
+                elif what in work.STEPS:
+                    work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
                 else:
                     away = unverifiable(tenant_id)
                     requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
@@ -50,6 +54,22 @@ def _renew(*, at: datetime) -> None:
                     requests.renew(tenant_id=tenant.id, action_id=action_id, at=at)
             except (DatabaseError, Refused):
                 log.exception("nobody could be asked again about %s", action_id)
+
+
+@shared_task
+def turn_clocks() -> int:
+    """Stop the clocks that a freeze covers, and let those go on whose freeze was lifted; how many stand still."""
+    at, standing = timezone.now(), 0
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            found = queries.covered(tenant.id, since=at - LOOK_BACK)
+        for approval_id in found:
+            try:
+                with tenancy(tenant.id):
+                    standing += clocks.look(tenant_id=tenant.id, approval_id=approval_id, at=at)
+            except (DatabaseError, Refused):
+                log.exception("the clock of %s was not turned", approval_id)
+    return standing
 
 
 @shared_task

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import Approval, Executor, Grant
+from approvals.operations import clocks
 from approvals.operations.executors import owned
 from approvals.operations.requests import request_again
 from approvals.queries import disclosed_contract, is_untellable
@@ -173,8 +174,11 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
     assert action is not None
     assert head.entry is not None
     approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
-    if approval is not None and released(approval, at=at) is not None:
-        return None
+    if approval is not None:
+        locked = ledger.lock(tenant_id=tenant_id, subject_id=approval.id, kind="approval")
+        clocks.settle_if_late(locked, approval, at=at)
+        if released(approval, at=at) is not None:
+            return None
     policies = record.active_policies(tenant_id)
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     if _is_outdated(action, approval, rules):

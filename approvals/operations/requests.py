@@ -13,8 +13,9 @@ from uuid import UUID
 
 from approvals import queries
 from approvals.models import Approval, Due, Grant
+from approvals.operations import clocks
 from approvals.queries import disclosed_contract, is_untellable
-from approvals.rules import policy, rendering
+from approvals.rules import pace, policy, rendering
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import digest, parse
@@ -66,7 +67,7 @@ def request_approval(
         requested_at=at,
         decide_by=at + timedelta(seconds=within),
     )
-    insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="approval", due_at=approval.decide_by))
+    insert(approval, *clocks.due(approval, pace.read(parse(bytes(version.document)), approval.terms), at=at))
     return approval, _requested(approval, reasons, at=at)
 
 
@@ -148,6 +149,10 @@ def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] 
     assert approval is not None
     if head.state not in ("REQUESTED", "APPROVED"):
         Due.objects.filter(subject_id=approval_id, what="approval").delete()
+        return
+    head, clock = clocks.settle(head, approval, at=at)
+    if clock is not None and clock.stopped_at is not None:
+        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
         return
     ends_at = approval.release_by or approval.decide_by
     if ends_at > at:

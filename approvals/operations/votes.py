@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Session, Vote
+from approvals.operations import clocks
 from approvals.operations.deciding import decide
 from approvals.operations.requests import locked
 from approvals.rules import binding, rendering
@@ -78,6 +79,7 @@ def vote(
     head = locked(tenant_id, approval_id)
     approval = queries.approval(tenant_id, approval_id)
     assert approval is not None
+    head = clocks.settle_if_late(head, approval, at=at)
     covers = coverage(approval)
     try:
         _check(head, approval, covers, verdict, voter, seen, reason, at=at)

@@ -53,6 +53,11 @@ class Clock:
     goes_on_at: datetime | None = None
 
     @property
+    def latest(self) -> datetime:
+        """When it ends if no question is answered; what a freeze adds to that, nobody knows."""
+        return self.ends_at if self.goes_on_at is None else self.goes_on_at + self.left
+
+    @property
     def is_over(self) -> bool:
         """Whether the time is up."""
         return self.left <= _NONE

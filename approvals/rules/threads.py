@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from ledger.rules.refusals import Refused
@@ -66,6 +66,9 @@ class Line(Protocol):
     answers: UUID | None
 
 
+L = TypeVar("L", bound=Line)
+
+
 def checked(text: str, *, longest: int = LONGEST) -> str:
     """The text as it will be stored, or a refusal."""
     plain = text.strip()
@@ -92,7 +95,7 @@ def mentioned(text: str, known: Mapping[str, UUID]) -> list[UUID]:
     return list(dict.fromkeys(actor for actor in found if actor is not None))[:MOST_MENTIONS]
 
 
-def open_questions(lines: Iterable[Line]) -> list[Line]:
+def open_questions(lines: Iterable[L]) -> list[L]:
     """The questions that the agent has not answered, oldest first (rule 3)."""
     told = list(lines)
     answered = {line.answers for line in told if line.kind == "answer"}

@@ -540,6 +540,30 @@ def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[F
     return select(Freeze, covering, tenant_id, agent, tool, target)
 
 
+def freezes_since(tenant_id: UUID, *, agent: str, tool: str, target: str, since: datetime) -> list[Freeze]:
+    """The freezes that have covered this agent, tool or target at any time since then, oldest first."""
+    covering = (
+        "tenant_id = $1 AND (lifted_at IS NULL OR lifted_at > $5) AND (scope IN ('all', 'tenant')"
+        " OR (scope = 'agent' AND value = $2) OR (scope = 'tool' AND value = $3)"
+        " OR (scope = 'target' AND value = $4)) ORDER BY id"
+    )
+    return select(Freeze, covering, tenant_id, agent, tool, target, since)
+
+
+def freezes_lately(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
+    """The freezes in force, and those that were lifted since then."""
+    lately = Q(lifted_at__isnull=True) | Q(lifted_at__gt=since)
+    return list(Freeze.objects.filter(lately, tenant_id=tenant_id).order_by("id"))
+
+
+def waiting_under(freeze: Freeze, *, limit: int) -> list[UUID]:
+    """The validated actions that a freeze covers, oldest first."""
+    column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
+    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED, approval_id__isnull=False)
+    found = found.filter(**{column: freeze.value}) if column else found
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
 def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
     return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
 

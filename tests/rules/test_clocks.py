@@ -83,6 +83,7 @@ def test_a_freeze_at_this_very_moment_stops_it_too():
 def test_a_question_stops_it_no_longer_than_the_policy_allows():
     waits = read(asked(10), at=25, patience=minutes(30))
     assert (waits.why, waits.stopped_at, waits.goes_on_at) == (Why.QUESTION, NOON + minutes(10), NOON + minutes(40))
+    assert (waits.ends_at, waits.latest) == (NOON + HOUR, NOON + minutes(90))
     goes_on = read(asked(10), at=50, patience=minutes(30))
     assert (goes_on.stopped_at, goes_on.ran) == (None, minutes(20))
     over = read(asked(10), at=200, patience=minutes(30))

@@ -1,0 +1,115 @@
+"""The work on open approvals: who looks after which, and what happens when nobody does.
+
+None of this decides anything. A claim and an assignment say who is at it and keep nobody from voting; a reminder and an
+escalation tell people; and when nobody has acted in the end, that is on record and nothing else (`rules.deadlines`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Approval, Due
+from approvals.operations.clocks import AGAIN
+from approvals.operations.requests import locked
+from approvals.rules import claims, deadlines
+from approvals.rules.deadlines import Step
+from ledger.operations import record as ledger
+from ledger.rules.envelope import instant
+
+OPEN = ("PREPARING", "REQUESTED")
+STEPS = {str(step): step for step in Step}
+_KINDS = {
+    Step.REMIND: "approval_reminded",
+    Step.ESCALATE: "approval_escalated",
+    Step.BREACH: "approval_overdue",
+}
+
+
+def claim(*, tenant_id: UUID, approval_id: UUID, by: ledger.Actor, at: datetime) -> claims.Claim:
+    """Say that you are at it for a while; whoever said so before is on record with it."""
+    head, approval = _opened(tenant_id, approval_id)
+    before = claims.of_another(claims.standing(approval.claimed_by, approval.claimed_until, at=at), me=by.id)
+    until = at + claims.LIFE
+    _change(approval, claimed_by=by.id, claimed_until=until)
+    detail = {"until": instant(until), "from": str(before.by) if before else None}
+    ledger.append(head, ledger.Happening(kind="approval_claimed", detail=detail), actor=by, at=at)
+    return claims.Claim(by.id, until)
+
+
+def release(*, tenant_id: UUID, approval_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Let go of a claim before it is over."""
+    head, approval = _opened(tenant_id, approval_id)
+    standing = claims.standing(approval.claimed_by, approval.claimed_until, at=at)
+    if standing is None or standing.by != by.id:
+        raise claims.NotClaimed
+    _change(approval, claimed_by=None, claimed_until=None)
+    ledger.append(head, ledger.Happening(kind="approval_released"), actor=by, at=at)
+
+
+def assign(
+    *, tenant_id: UUID, approval_id: UUID, to: UUID, among: Collection[UUID], by: ledger.Actor, at: datetime
+) -> None:
+    """Give an open approval to somebody who may decide it, whom the caller has looked up."""
+    head, approval = _opened(tenant_id, approval_id)
+    if to not in among:
+        raise claims.NotEligible
+    detail = {"to": str(to), "from": str(approval.assigned_to) if approval.assigned_to else None}
+    _change(approval, assigned_to=to)
+    ledger.append(head, ledger.Happening(kind="approval_assigned", detail=detail), actor=by, at=at)
+
+
+def suggestion(tenant_id: UUID, eligible: Sequence[UUID], *, at: datetime) -> UUID | None:
+    """Who of these has least to do."""
+    return claims.suggested(eligible, queries.load(tenant_id, at=at))
+
+
+def step(*, tenant_id: UUID, approval_id: UUID, step: Step, at: datetime) -> bool:
+    """Take one step towards the deadline if it is due, or look again when it will be; whether it was taken."""
+    head = locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    wanted, look = queries.pace_of(approval), None
+    if head.state in OPEN:
+        clock = queries.clock(approval, at=at)
+        if head.state == "REQUESTED" and deadlines.is_due(step, wanted.plan, clock):
+            _take(head, approval, step, wanted.escalate_to, instant(clock.ends_at), at=at)
+            _forget(approval_id, step)
+            return True
+        look = deadlines.look_at(step, wanted.plan, clock, at=at, again=AGAIN)
+        look = max(look, at + timedelta(seconds=1)) if look is not None else None
+    if look is None:
+        _forget(approval_id, step)
+    else:
+        Due.objects.filter(subject_id=approval_id, what=str(step)).update(due_at=look)
+    return False
+
+
+def _take(head: ledger.Head, approval: Approval, step: Step, escalate_to: str, decide_by: str, *, at: datetime) -> None:
+    if step is Step.REMIND:
+        _change(approval, reminded_at=at)
+    elif step is Step.ESCALATE:
+        _change(approval, escalated_at=at)
+    detail = {"decide_by": decide_by} | ({} if step is Step.REMIND else {"to": escalate_to})
+    ledger.append(head, ledger.Happening(kind=_KINDS[step], detail=detail), actor=ledger.SYSTEM, at=at)
+
+
+def _forget(approval_id: UUID, step: Step) -> None:
+    Due.objects.filter(subject_id=approval_id, what=str(step)).delete()
+
+
+def _opened(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.Head, Approval]:
+    head = locked(tenant_id, approval_id)
+    if head.state not in OPEN:
+        raise claims.NotOpen
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    return head, approval
+
+
+def _change(approval: Approval, **changed: object) -> None:
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(**changed)
+    for name, value in changed.items():
+        setattr(approval, name, value)

@@ -1,0 +1,139 @@
+"""Who looks after an approval: claims that lock nobody out, assignments, reminders and escalation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from approvals import queries
+from approvals.operations import threads, work
+from approvals.rules import claims
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.tenancy import tenancy
+from tests.scenes import Stage
+from tests.workshop import Clock
+
+
+@pytest.fixture
+def waits(stage: Stage) -> Any:
+    return stage.approval(stage.propose())
+
+
+def person(stage: Stage, name: str) -> ledger.Actor:
+    return ledger.Actor("person", stage.person("reviewer", name=f"{name}@{stage.slug}").actor_id)
+
+
+def claim(stage: Stage, waits: Any, clock: Clock, by: ledger.Actor) -> Any:
+    with tenancy(stage.tenant):
+        return work.claim(tenant_id=stage.tenant, approval_id=waits.id, by=by, at=clock.now())
+
+
+def again(stage: Stage, waits: Any) -> Any:
+    with tenancy(stage.tenant):
+        return queries.approval(stage.tenant, waits.id)
+
+
+def details(stage: Stage, waits: Any, kind: str) -> list[dict[str, Any]]:
+    with tenancy(stage.tenant):
+        return [detail for event, _, detail in record.history(stage.tenant, waits.id) if event.kind == kind]
+
+
+# Claims
+
+
+def test_a_claim_is_on_record_and_over_by_itself(stage, waits, clock):
+    mara = person(stage, "mara")
+    claim(stage, waits, clock, mara)
+    held = again(stage, waits)
+    assert claims.standing(held.claimed_by, held.claimed_until, at=clock.now()).by == mara.id
+    clock.forward(minutes=31)
+    assert claims.standing(held.claimed_by, held.claimed_until, at=clock.now()) is None
+    assert len(details(stage, waits, "approval_claimed")) == 1
+
+
+def test_a_claim_locks_nobody_out(stage, waits, clock):
+    claim(stage, waits, clock, person(stage, "mara"))
+    stage.approve(waits.action_id)
+    assert again(stage, waits).state == "APPROVED"
+
+
+def test_who_takes_a_claim_over_is_on_record_with_whom_it_was(stage, waits, clock):
+    mara, paul = person(stage, "mara"), person(stage, "paul")
+    claim(stage, waits, clock, mara)
+    claim(stage, waits, clock, paul)
+    assert again(stage, waits).claimed_by == paul.id
+    assert [said["from"] for said in details(stage, waits, "approval_claimed")] == [None, str(mara.id)]
+
+
+def test_only_who_claimed_it_lets_go_of_it(stage, waits, clock):
+    mara, paul = person(stage, "mara"), person(stage, "paul")
+    claim(stage, waits, clock, mara)
+    with tenancy(stage.tenant), pytest.raises(claims.NotClaimed):
+        work.release(tenant_id=stage.tenant, approval_id=waits.id, by=paul, at=clock.now())
+    with tenancy(stage.tenant):
+        work.release(tenant_id=stage.tenant, approval_id=waits.id, by=mara, at=clock.now())
+    assert again(stage, waits).claimed_by is None
+
+
+def test_what_is_decided_is_nobodys_work_any_more(stage, waits, clock):
+    stage.approve(waits.action_id)
+    with pytest.raises(claims.NotOpen):
+        claim(stage, waits, clock, person(stage, "mara"))
+
+
+# Assignment
+
+
+def assign(stage: Stage, waits: Any, clock: Clock, to: UUID, among: list[UUID]) -> None:
+    with tenancy(stage.tenant):
+        work.assign(tenant_id=stage.tenant, approval_id=waits.id, to=to, among=among, by=ledger.SYSTEM, at=clock.now())
+
+
+def test_it_is_given_to_somebody_who_may_decide(stage, waits, clock):
+    mara = person(stage, "mara")
+    with pytest.raises(claims.NotEligible):
+        assign(stage, waits, clock, uuid4(), [mara.id])
+    assign(stage, waits, clock, mara.id, [mara.id])
+    assert again(stage, waits).assigned_to == mara.id
+    assert details(stage, waits, "approval_assigned") == [{"to": str(mara.id), "from": None}]
+
+
+def test_the_least_loaded_is_suggested(stage, waits, clock):
+    mara, paul = person(stage, "mara"), person(stage, "paul")
+    with tenancy(stage.tenant):
+        assert work.suggestion(stage.tenant, [mara.id, paul.id], at=clock.now()) == mara.id
+    assign(stage, waits, clock, mara.id, [mara.id])
+    claim(stage, stage.approval(stage.propose()), clock, mara)
+    claim(stage, stage.approval(stage.propose()), clock, paul)
+    with tenancy(stage.tenant):
+        assert queries.load(stage.tenant, at=clock.now()) == {mara.id: 2, paul.id: 1}
+        assert work.suggestion(stage.tenant, [mara.id, paul.id], at=clock.now()) == paul.id
+
+
+# Threads
+
+
+def test_what_is_said_is_on_record_with_whom_it_mentions(stage, waits, clock):
+    mara, paul = person(stage, "mara"), person(stage, "paul")
+    with tenancy(stage.tenant):
+        row = threads.comment(
+            tenant_id=stage.tenant,
+            approval_id=waits.id,
+            text="@paul, is this the same lamp?",
+            known={"paul": paul.id},
+            by=mara,
+            at=clock.now(),
+        )
+    assert details(stage, waits, "commented") == [{"comment_id": str(row.id), "text": row.text}]
+    assert details(stage, waits, "mentioned") == [{"comment_id": str(row.id), "actors": [str(paul.id)]}]
+
+
+def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
+    waits = stage.approval(stage.propose())
+    with tenancy(stage.tenant):
+        read = queries.clock(waits, at=waits.requested_at + timedelta(hours=1))
+    assert (read.ran, read.ends_at) == (timedelta(hours=1), waits.decide_by)
