@@ -365,7 +365,7 @@ def _validated(
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     need = policy.requirement(verdict.contract, rules)
     approval, drafts = None, []
-    if need.required:
+    if need:
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
             action_id=head.id,
@@ -383,7 +383,7 @@ def _validated(
             kind="validated",
             to="VALIDATED",
             changes={"timestamps": {"validated_at": instant(at)}, **block},
-            detail={"approval_required": need.required, "rules": list(need.reasons)},
+            detail={"approval_required": bool(need), "rules": list(need)},
             view={"approval_id": str(approval.id)} if approval else {},
             digests=digests,
         ),

@@ -226,7 +226,7 @@ def _is_outdated(action: Any, approval: Approval | None, rules: policy.ApprovalP
     """Whether the approval policy in force is another than the one that was asked (RT-20, R-AP-09)."""
     if approval is not None:
         return approval.policy_digest != rules.digest
-    return policy.requirement(disclosed_contract(action.tenant_id, action.contract_digest), rules).required
+    return policy.requirement(disclosed_contract(action.tenant_id, action.contract_digest), rules) != ()
 
 
 def _whole(at: datetime) -> datetime:

@@ -49,7 +49,7 @@ def request_approval(
     The event of the request is the caller's to write, with its own.
     """
     rules = policy.parse(parse(bytes(version.document)))
-    reasons = policy.requirement(contract, rules).reasons or ("POLICY_CHANGED",)
+    reasons = policy.requirement(contract, rules) or ("POLICY_CHANGED",)
     within = contract.decide_within_s or rules.decide_within_s
     approval = Approval(
         tenant_id=tenant_id,
@@ -210,7 +210,7 @@ def request_again(
     if before is not None and before.state != "CONSUMED":
         void(approval=before, reason="The policy changed.", at=at)
     fresh = None
-    if before is not None or policy.requirement(contract, rules).required:
+    if before is not None or policy.requirement(contract, rules):
         payload = record.opened(action.tenant_id, action.payload_pointer) or b""
         fresh, requested = request_approval(
             tenant_id=action.tenant_id,

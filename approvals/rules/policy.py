@@ -1,8 +1,8 @@
-"""The approval policy: when people are asked, how long they have, and how they prove who they are.
+"""The approval policy: which calls go ahead, which wait for people and for whom, and which are refused.
 
-A policy is data with a version (D10): `{"version", "decide_within_s", "release_within_s", "grant_life_s", "step_up",
-"require"}`. What is left out has the default below; an unknown name is refused, so that a misspelt limit cannot
-silently be none.
+A policy is data with a version (D10); `approvals.rules.policy_document` says what it may contain, and `parse` refuses
+anything else with every fault by its path. Conditions are CEL over `approvals.rules.facts`, checked when the policy is
+released.
 
 People are asked (C-20, R-AP-03) when
 
@@ -10,55 +10,46 @@ People are asked (C-20, R-AP-03) when
 2. the effect is IRREVERSIBLE and the tool mutates at all (R-AP-02), or
 3. the contract says approval_required, or
 4. the contract is of an upper class and nothing can be read back (R-TC-07, C-43), or
-5. a rule of the policy matches: `require` lists `{side_effect_class?, effect_domain?, tool?}`, and a rule matches when
-   everything that it names does.
+5. an entry of `require` matches: `{side_effect_class?, effect_domain?, tool?}`, when everything that it names does, or
+6. a rule with the outcome `hold` matches.
 
-A policy can only add to 1 to 4, never take away.
+The rules of a policy are read in order:
+
+7. A matching `refuse` refuses the call, wherever it stands. The gate answers with OUTSIDE_AUTONOMY and its reason.
+8. A matching `hold` asks people, and what it asks for is added: thresholds by group (the higher count, the lower
+   denial), independence, hours, the stronger step-up, the shorter deadlines, the higher risk.
+9. A matching `auto` ends the reading of `hold` rules: those behind it do not count. It takes nothing away from 1 to 5,
+   nor from the rules before it. A policy adds to C-20 and never takes away.
+10. A condition that cannot be told (a missing argument, an error, a budget that ran out) is not false: its rule holds,
+    whatever its outcome is, and does not end the reading. An error is never a pass.
+
+Step-up is raised only: the policy's own level, the level by risk and the levels of all rules that hold, the strongest
+of them. `wait_for_seal: false` counts only where the effect can be undone (D8, B40).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache, reduce
 from typing import Any
 
-from jsonschema_rs import ValidationError
-
-from ledger.rules import schemas
+from approvals.rules import hours, policy_document
+from approvals.rules.facts import Facts, bindings
+from approvals.rules.facts import compile as compile_condition
+from approvals.rules.hours import Hours
+from approvals.rules.quorum import INDEPENDENCE, ONE_REVIEWER, Risk, Terms, Threshold, stronger
 from ledger.rules.canonical import canonical, digest
+from ledger.rules.canonical import parse as read
 from ledger.rules.contract import Contract
-from ledger.rules.effects import UPPER_CLASSES, EffectDomain, Reversibility, SideEffectClass
+from ledger.rules.effects import UPPER_CLASSES, Reversibility, SideEffectClass
+from ledger.rules.expressions import Expression, Truth, evaluate, view
 from ledger.rules.refusals import Refused
 
 _DAY = 24 * 3600
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["version"],
-    "properties": {
-        "version": {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"},
-        "decide_within_s": {"type": "integer", "minimum": 1, "maximum": 30 * _DAY, "default": 4 * 3600},
-        "release_within_s": {"type": "integer", "minimum": 1, "maximum": _DAY, "default": 15 * 60},
-        "grant_life_s": {"type": "integer", "minimum": 60, "maximum": 300, "default": 120},
-        "step_up": {"enum": ["A", "B", "C"], "default": "C"},
-        "require": {
-            "type": "array",
-            "maxItems": 100,
-            "default": [],
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "minProperties": 1,
-                "properties": {
-                    "side_effect_class": {"enum": [kind.value for kind in SideEffectClass]},
-                    "effect_domain": {"enum": [domain.value for domain in EffectDomain]},
-                    "tool": {"type": "string", "minLength": 1, "maxLength": 128},
-                },
-            },
-        },
-    },
-}
+_CRITICAL = SideEffectClass.CRITICAL_MUTATION
+_SAID = {Truth.TRUE: "RULE", Truth.UNDECIDABLE: "UNDECIDABLE"}
 
 
 class BadPolicy(Refused):
@@ -68,7 +59,58 @@ class BadPolicy(Refused):
     status = 422
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Demands:
+    """What a policy, or one of its rules, asks for beside the outcome; None is silence."""
+
+    thresholds: tuple[Threshold, ...] = ()
+    independence: frozenset[str] = frozenset()
+    step_up: str | None = None
+    hours: tuple[Hours, ...] = ()
+    decide_within_s: int | None = None
+    release_within_s: int | None = None
+    wait_for_seal: bool = False
+    risk: Risk = Risk.LOW
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule: when it matches (always, without a condition), what it leads to and what it asks for."""
+
+    name: str
+    when: Expression | None
+    outcome: str
+    reason: str
+    demands: Demands
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """How many may be voted on at once, and of which classes."""
+
+    most: int = 1
+    side_effect_classes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakGlass:
+    """The emergency policy (C-21): off unless a policy says otherwise. `groups` may use it, all reviewers if empty."""
+
+    enabled: bool = False
+    groups: frozenset[str] = frozenset()
+    review_within_s: int = _DAY
+    reviewers: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Against floods (B38): waiting requests of one agent, votes of one person in a minute; 0 is no limit."""
+
+    waiting_per_agent: int = 0
+    votes_per_minute: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApprovalPolicy:
     """A version of the approval policy. `digest` names the document as it was released."""
 
@@ -80,6 +122,18 @@ class ApprovalPolicy:
     require: tuple[Mapping[str, str], ...]
     document: bytes
     digest: str
+    demands: Demands
+    rules: tuple[Rule, ...]
+    on_change: str
+    step_up_by_risk: Mapping[str, str]
+    escalate_after_s: int | None
+    escalate_to: str
+    remind_before_s: int | None
+    question_pause_s: int
+    batch: Batch
+    limits: Limits
+    break_glass: BreakGlass
+    reviewer_quality: str
 
     def decide_by(self, *, requested_at: datetime) -> datetime:
         """When the request lapses if nobody decides."""
@@ -95,52 +149,100 @@ class ApprovalPolicy:
         return end if release_by is None else min(end, release_by)
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """Whether people are asked, and every reason why."""
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What the policy wants of one call: "auto", "hold" or "refuse", every reason why, and the terms if it is held.
 
-    required: bool
+    `refusal` is the sentence for the agent when the call is refused.
+    """
+
+    outcome: str
     reasons: tuple[str, ...]
+    terms: Terms
+    risk: Risk
+    refusal: str = ""
 
 
 def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
     """The policy in a document, or `BadPolicy` with every fault."""
     plain = dict(document)
-    faults = [_fault(problem) for problem in schemas.compiled(_SCHEMA).iter_errors(plain)]
-    if faults:
-        raise BadPolicy(errors=faults)
+    if found := policy_document.faults(plain):
+        raise BadPolicy(errors=found)
     text = canonical(plain)
-    values = {name: part["default"] for name, part in _SCHEMA["properties"].items() if "default" in part} | plain
     return ApprovalPolicy(
-        version=values["version"],
-        decide_within_s=values["decide_within_s"],
-        release_within_s=values["release_within_s"],
-        grant_life_s=values["grant_life_s"],
-        step_up=values["step_up"],
-        require=tuple(values["require"]),
+        version=plain["version"],
+        decide_within_s=plain.get("decide_within_s", 4 * 3600),
+        release_within_s=plain.get("release_within_s", 15 * 60),
+        grant_life_s=plain.get("grant_life_s", 120),
+        step_up=plain.get("step_up", "C"),
+        require=tuple(plain.get("require", ())),
         document=text,
         digest=digest(text),
+        demands=_demands({"independence": INDEPENDENCE, "wait_for_seal": True} | plain),
+        rules=tuple(_rule(each) for each in plain.get("rules", ())),
+        on_change=plain.get("on_change", "revalidate"),
+        step_up_by_risk=plain.get("step_up_by_risk", {}),
+        escalate_after_s=plain.get("escalate_after_s"),
+        escalate_to=plain.get("escalate_to", ""),
+        remind_before_s=plain.get("remind_before_s"),
+        question_pause_s=plain.get("question_pause_s", 4 * 3600),
+        batch=_batch(plain.get("batch", {})),
+        limits=Limits(**plain.get("limits", {})),
+        break_glass=_break_glass(plain.get("break_glass", {})),
+        reviewer_quality=plain.get("privacy", {}).get("reviewer_quality", "team"),
     )
 
 
-def requirement(contract: Contract, policy: ApprovalPolicy) -> Requirement:
-    """Whether a call of this tool waits for people (rules 1 to 5)."""
+@lru_cache(maxsize=256)
+def stored(data: bytes) -> ApprovalPolicy:
+    """The policy in the bytes of a released version. They never change, so a process reads each once."""
+    return parse(read(data))
+
+
+def requirement(contract: Contract, policy: ApprovalPolicy) -> tuple[str, ...]:
+    """Why people are asked whatever a call holds (rules 1 to 5)."""
+    return tuple(_always(contract, policy))
+
+
+def demand(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Demand:
+    """What the policy wants of this call (rules 1 to 10)."""
+    answers = _answers(contract, policy, facts)
+    holding = _holding(answers)
+    reasons = (*_always(contract, policy), *(f"{_SAID[truth]} {rule.name}" for rule, truth in holding))
+    asking = [rule.demands for rule, _ in holding]
+    risk = max([_risk(contract, facts), *(each.risk for each in asking)], key=lambda each: each.rank)
+    terms = _terms(contract, policy, asking, risk)
+    terms = replace(terms, rules=tuple(rule.name for rule, _ in holding))
+    refusing = next((rule for rule, truth in answers if truth is Truth.TRUE and rule.outcome == "refuse"), None)
+    if refusing is not None:
+        said = refusing.reason or "The policy does not let this call run, whoever would approve it."
+        return Demand(outcome="refuse", reasons=(f"RULE {refusing.name}",), terms=terms, risk=risk, refusal=said)
+    return Demand(outcome="hold" if reasons else "auto", reasons=reasons, terms=terms, risk=risk)
+
+
+def at_risk(policy: ApprovalPolicy, terms: Terms, risk: Risk) -> Terms:
+    """The terms once it is known how much is at stake: the step-up is raised, never lowered."""
+    level = stronger(terms.step_up, policy.step_up_by_risk.get(risk, "C"))
+    return replace(terms, step_up=level, batchable=terms.batchable and risk is Risk.LOW and level != "A")
+
+
+def _always(contract: Contract, policy: ApprovalPolicy) -> list[str]:
     kind = contract.side_effect_class
-    reasons = [
-        reason
-        for reason, holds in (
-            ("CRITICAL_MUTATION", kind is SideEffectClass.CRITICAL_MUTATION),
-            ("IRREVERSIBLE", contract.mutating and contract.reversibility is Reversibility.IRREVERSIBLE),
-            ("CONTRACT", contract.approval_required),
-            ("UNVERIFIABLE", kind in UPPER_CLASSES and not contract.verifiable),
-        )
-        if holds
-    ]
-    reasons += [f"POLICY_RULE_{index}" for index, rule in enumerate(policy.require, 1) if _matches(rule, contract)]
-    return Requirement(bool(reasons), tuple(reasons))
+    found = {
+        "CRITICAL_MUTATION": kind is _CRITICAL,
+        "IRREVERSIBLE": _is_irreversible(contract),
+        "CONTRACT": contract.approval_required,
+        "UNVERIFIABLE": kind in UPPER_CLASSES and not contract.verifiable,
+    }
+    asked = [f"POLICY_RULE_{number}" for number, rule in enumerate(policy.require, 1) if _names(rule, contract)]
+    return [reason for reason, holds in found.items() if holds] + asked
 
 
-def _matches(rule: Mapping[str, str], contract: Contract) -> bool:
+def _is_irreversible(contract: Contract) -> bool:
+    return contract.mutating and contract.reversibility is Reversibility.IRREVERSIBLE
+
+
+def _names(rule: Mapping[str, str], contract: Contract) -> bool:
     facts = {
         "side_effect_class": contract.side_effect_class.value,
         "effect_domain": contract.effect_domain.value,
@@ -149,6 +251,115 @@ def _matches(rule: Mapping[str, str], contract: Contract) -> bool:
     return all(facts[name] == value for name, value in rule.items())
 
 
-def _fault(problem: ValidationError) -> dict[str, str]:
-    path = "".join(f"/{part}" for part in problem.instance_path)
-    return {"path": path, "code": "SCHEMA", "detail": problem.message[:300]}
+def _answers(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> list[tuple[Rule, Truth]]:
+    """The rules that match or cannot be told, in their order."""
+    if not policy.rules:
+        return []
+    shown = view(bindings(contract, facts))
+    answers = [(rule, Truth.TRUE if rule.when is None else evaluate(rule.when, shown).truth) for rule in policy.rules]
+    return [(rule, truth) for rule, truth in answers if truth is not Truth.FALSE]
+
+
+def _holding(answers: list[tuple[Rule, Truth]]) -> list[tuple[Rule, Truth]]:
+    """The rules because of which people are asked (rules 8 to 10)."""
+    found: list[tuple[Rule, Truth]] = []
+    exempt = False
+    for rule, truth in answers:
+        if truth is Truth.UNDECIDABLE:
+            # Behind an `auto`, what is unclear matters only if it could refuse.
+            if not exempt or rule.outcome == "refuse":
+                found.append((rule, truth))
+        elif rule.outcome == "auto":
+            exempt = True
+        elif rule.outcome == "hold" and not exempt:
+            found.append((rule, truth))
+    return found
+
+
+def _risk(contract: Contract, facts: Facts) -> Risk:
+    """How much is at stake: by class and reversibility, and high for a session that misbehaved."""
+    kind = contract.side_effect_class
+    if kind is _CRITICAL or facts.misbehaved or (kind in UPPER_CLASSES and _is_irreversible(contract)):
+        return Risk.HIGH
+    small = kind.rank <= SideEffectClass.LOW_RISK_INTERNAL.rank
+    return Risk.LOW if small and not _is_irreversible(contract) else Risk.NORMAL
+
+
+def _terms(contract: Contract, policy: ApprovalPolicy, asking: list[Demands], risk: Risk) -> Terms:
+    """Everything that the policy and its rules ask for, added up (rule 8)."""
+    wanted = reduce(_added, asking, policy.demands)
+    batchable = contract.side_effect_class in policy.batch.side_effect_classes and policy.batch.most > 1
+    terms = Terms(
+        thresholds=wanted.thresholds or ONE_REVIEWER,
+        independence=wanted.independence,
+        step_up=wanted.step_up or policy.step_up,
+        decide_within_s=min([contract.decide_within_s or policy.decide_within_s, *_given("decide_within_s", asking)]),
+        release_within_s=min([policy.release_within_s, *_given("release_within_s", asking)]),
+        hours=wanted.hours,
+        wait_for_seal=wanted.wait_for_seal or contract.side_effect_class is _CRITICAL or _is_irreversible(contract),
+        on_change=policy.on_change,
+        batchable=batchable and not _is_irreversible(contract),
+    )
+    return at_risk(policy, terms, risk)
+
+
+def _given(name: str, asking: list[Demands]) -> list[int]:
+    return [seconds for each in asking if (seconds := getattr(each, name)) is not None]
+
+
+def _added(one: Demands, other: Demands) -> Demands:
+    levels = [each for each in (one.step_up, other.step_up) if each]
+    return Demands(
+        thresholds=_merged((*one.thresholds, *other.thresholds)),
+        independence=one.independence | other.independence,
+        step_up=reduce(stronger, levels) if levels else None,
+        hours=tuple(dict.fromkeys((*one.hours, *other.hours))),
+        wait_for_seal=one.wait_for_seal or other.wait_for_seal,
+    )
+
+
+def _merged(thresholds: Iterable[Threshold]) -> tuple[Threshold, ...]:
+    """One threshold by group: the higher count, and the fewer votes against that end it."""
+    merged: dict[str, Threshold] = {}
+    for each in thresholds:
+        known = merged.get(each.group, each)
+        merged[each.group] = Threshold(
+            group=each.group, count=max(known.count, each.count), deny=min(known.deny, each.deny)
+        )
+    return tuple(merged.values())
+
+
+def _rule(said: Mapping[str, Any]) -> Rule:
+    return Rule(
+        name=said["name"],
+        when=compile_condition(said["when"]) if "when" in said else None,
+        outcome=said["outcome"],
+        reason=said.get("reason", ""),
+        demands=_demands(said),
+    )
+
+
+def _demands(said: Mapping[str, Any]) -> Demands:
+    return Demands(
+        thresholds=tuple(Threshold(**each) for each in said.get("thresholds", ())),
+        independence=frozenset(said.get("independence", ())),
+        step_up=said.get("step_up"),
+        hours=(hours.read(said["hours"]),) if "hours" in said else (),
+        decide_within_s=said.get("decide_within_s"),
+        release_within_s=said.get("release_within_s"),
+        wait_for_seal=said.get("wait_for_seal", False),
+        risk=Risk(said.get("risk", "LOW")),
+    )
+
+
+def _batch(said: Mapping[str, Any]) -> Batch:
+    return Batch(most=said.get("most", 1), side_effect_classes=frozenset(said.get("side_effect_classes", ())))
+
+
+def _break_glass(said: Mapping[str, Any]) -> BreakGlass:
+    return BreakGlass(
+        enabled=said.get("enabled", False),
+        groups=frozenset(said.get("groups", ())),
+        review_within_s=said.get("review_within_s", _DAY),
+        reviewers=said.get("reviewers", 2),
+    )

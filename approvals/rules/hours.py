@@ -1,0 +1,96 @@
+"""Allowed hours: when something that people approved may be released.
+
+1. Hours are days of the week and a time of day from and to, in a named time zone; what a clock on the wall there shows
+   counts, in summer as in winter. A night shift (from 22:00 to 06:00) belongs to the day on which it begins.
+2. Nobody is kept from voting outside the hours: judgement does not depend on them. Nothing is released outside them,
+   though, and the time to release runs from the moment when it is first possible. Else whatever is approved in the
+   evening would have lapsed by the morning.
+3. Several hours at once hold when all of them do.
+4. Hours that begin and end at the same minute are refused: nobody can tell whether that is never or always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as TimeOfDay
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_LOOK_AHEAD = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hours:
+    """Days and times of day in one zone; `begin` and `end` are written as "09:30"."""
+
+    days: tuple[str, ...]
+    begin: str
+    end: str
+    zone: str
+
+    def document(self) -> dict[str, Any]:
+        """The hours as a policy writes them."""
+        return {"days": list(self.days), "from": self.begin, "to": self.end, "zone": self.zone}
+
+
+def read(document: Mapping[str, Any]) -> Hours:
+    """The hours in a document; left-out days are all seven, a left-out zone is UTC. `ValueError` where it is none."""
+    days = tuple(day for day in DAYS if day in document.get("days", DAYS))
+    found = Hours(days=days, begin=document["from"], end=document["to"], zone=document.get("zone", "UTC"))
+    if _clock(found.begin) == _clock(found.end):
+        raise ValueError("The hours begin and end at the same time.")
+    if not days:
+        raise ValueError("The hours name no day.")
+    _zone(found.zone)
+    return found
+
+
+def are_open(hours: Iterable[Hours], *, at: datetime) -> bool:
+    """Whether something may be released now: every one of the hours holds (rule 3)."""
+    return all(_is_open(each, at) for each in hours)
+
+
+def opening(hours: Iterable[Hours], *, at: datetime) -> datetime | None:
+    """The first moment from `at` on at which something may be released; None when none comes within two weeks."""
+    wanted = tuple(hours)
+    if are_open(wanted, at=at):
+        return at
+    begins = sorted({begin for each in wanted for begin in _begins(each, at) if begin > at})
+    return next((begin for begin in begins if are_open(wanted, at=begin)), None)
+
+
+def _is_open(hours: Hours, at: datetime) -> bool:
+    here = at.astimezone(_zone(hours.zone))
+    begin, end, now = _clock(hours.begin), _clock(hours.end), here.time()
+    if begin < end:
+        return _is_on(hours, here.date()) and begin <= now < end
+    return (now >= begin and _is_on(hours, here.date())) or (now < end and _is_on(hours, here.date() - timedelta(1)))
+
+
+def _begins(hours: Hours, at: datetime) -> list[datetime]:
+    """When the hours begin in the next days, in UTC; a time that the clock skips there begins after the gap."""
+    zone = _zone(hours.zone)
+    today = at.astimezone(zone).date()
+    days = [today + timedelta(number) for number in range(-1, _LOOK_AHEAD)]
+    moments = [datetime.combine(day, _clock(hours.begin), tzinfo=zone) for day in days if _is_on(hours, day)]
+    return [moment.astimezone(UTC) for moment in moments]
+
+
+def _is_on(hours: Hours, day: date) -> bool:
+    return DAYS[day.weekday()] in hours.days
+
+
+def _clock(text: str) -> TimeOfDay:
+    return TimeOfDay.fromisoformat(text)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"There is no time zone `{name:.60}`.") from None
