@@ -261,6 +261,8 @@ class Challenge(models.Model):
     reason = models.TextField()
     statement = models.BinaryField()
     statement_hash = models.CharField(max_length=64)
+    # With what the statement commits to the reason.
+    salt = models.BinaryField(default=bytes)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     consumed_at = models.DateTimeField(null=True)

@@ -112,6 +112,14 @@ if _public.scheme not in ("http", "https") or not _public.hostname:
 _https = _public.scheme == "https"
 _local = _public.hostname in ("localhost", "127.0.0.1", "::1")
 
+# What this installation acts on; approvals and grants name it, so that none of staging's is good in production.
+COUNTERFOIL_ENVIRONMENT = _text("COUNTERFOIL_ENVIRONMENT", "production")
+# Passkeys belong to this name for good: changing it makes every one of them useless (docs/deploy.md).
+COUNTERFOIL_RP_ID = _text("COUNTERFOIL_RP_ID", _public.hostname)
+COUNTERFOIL_ORIGINS = (f"{_public.scheme}://{_public.netloc}",)
+if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswith(f".{COUNTERFOIL_RP_ID}"):
+    _stop("COUNTERFOIL_RP_ID must be the host of COUNTERFOIL_PUBLIC_URL, or a domain above it.")
+
 # The key that signs the log and the guard that remembers what it signed: for the sequencer alone, and never in a
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from approvals.models import Approval, Due, Vote
 from approvals.operations.requests import approval_block, fail_unrun
@@ -12,8 +14,16 @@ from ledger.queries import record
 from ledger.rules.canonical import parse
 
 
-def decide(head: ledger.Head, approval: Approval, row: Vote, *, evidence: ledger.Sealed, at: datetime) -> None:
-    """Put a vote on record and do what it leads to; one vote decides."""
+def decide(
+    head: ledger.Head,
+    approval: Approval,
+    row: Vote,
+    *,
+    evidence: tuple[ledger.Sealed, ...],
+    detail: Mapping[str, Any],
+    at: datetime,
+) -> None:
+    """Put a vote on record, with its statement and what proves it, and do what it leads to; one vote decides."""
     rules = policy.parse(parse(bytes(record.active_policies(approval.tenant_id)["approval"].document)))
     approved = row.verdict == binding.Verdict.APPROVE
     state = "APPROVED" if approved else "REJECTED"
@@ -23,8 +33,8 @@ def decide(head: ledger.Head, approval: Approval, row: Vote, *, evidence: ledger
         ledger.Happening(
             kind={"approve": "approved", "reject": "rejected"}.get(row.verdict, "changes_requested"),
             to=state,
-            detail={"statement_hash": row.statement_hash, "evidence_class": row.evidence_class, "reason": row.reason},
-            evidence=(evidence,),
+            detail=detail,
+            evidence=evidence,
         ),
         actor=actor,
         at=at,

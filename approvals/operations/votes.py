@@ -6,8 +6,11 @@ A vote and what it decides are one transaction.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -15,17 +18,28 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Session, Vote
-from approvals.operations import clocks
+from approvals.operations import clocks, signatures
 from approvals.operations.deciding import decide
-from approvals.operations.requests import locked
+from approvals.operations.requests import NoSuchApproval, locked
 from approvals.rules import binding, rendering
 from ledger.operations import record as ledger
 from ledger.queries import record
-from ledger.rules.canonical import parse
+from ledger.rules.canonical import canonical, digest, parse
 from ledger.rules.envelope import commitment
 from ledger.rules.refusals import Refused
 
 STATEMENT_LIFE = timedelta(minutes=5)
+POLICY = "approval"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A statement that somebody stands for, and what shows that they do."""
+
+    statement: bytes
+    salt: bytes
+    proof: signatures.Proof | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def coverage(approval: Approval) -> binding.Coverage:
@@ -35,31 +49,57 @@ def coverage(approval: Approval) -> binding.Coverage:
     assert action.payload_pointer is not None
     session = Session.objects.get(tenant_id=approval.tenant_id, id=action.session_id)
     payload = record.opened(approval.tenant_id, action.payload_pointer) or b""
+    arguments = parse(payload)
     return binding.Coverage(
         installation=settings.COUNTERFOIL_PUBLIC_URL,
+        environment=settings.COUNTERFOIL_ENVIRONMENT,
         tenant=str(approval.tenant_id),
         approval_id=str(approval.id),
         action_id=str(action.id),
         revision=1,
         payload_hash=action.payload_hash,
+        payload_commitment=record.committed(approval.tenant_id, action.payload_pointer),
         payload_length=len(payload),
         tool=action.tool,
         tool_version=action.tool_version,
         contract_digest=action.contract_digest,
         target_resource=action.target,
+        precondition=approval.baseline_digest,
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
+        amount=_limit(arguments, "amount"),
+        currency=_limit(arguments, "currency"),
+        max_uses=binding.MAX_USES,
         agent=session.agent_id,
         agent_version=session.agent_version,
         run_id=session.run_id,
         session_pin=session.pin_hash,
+        on_behalf_of=str(approval.requester),
+        policy=POLICY,
         policy_version=approval.policy_version,
         policy_digest=approval.policy_digest,
         policy_row=approval.policy_row,
+        quorum_digest=digest(canonical(approval.terms)),
         step_up=approval.step_up,
-        rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
+        preflight_digest=approval.preflight_digest,
+        rendering_digest=rendering.rendering_digest(rendering.render_payload(arguments)),
         renderer=rendering.RENDERER,
+        locale=settings.LANGUAGE_CODE,
     )
+
+
+def _limit(arguments: Any, name: str) -> str:
+    """An amount or a currency as the payload says it; "" where it says none."""
+    said = arguments.get(name) if isinstance(arguments, dict) else None
+    return str(said) if isinstance(said, str | int) and not isinstance(said, bool) else ""
+
+
+def known(tenant_id: UUID, voter: binding.Voter) -> binding.Voter:
+    """The voter as the roster knows them: the human behind the account, and the groups that the vote counts for."""
+    place = queries.approver(tenant_id, UUID(voter.actor))
+    if place is None or not place.active:
+        return replace(voter, person=str(place.person_id) if place else voter.actor)
+    return replace(voter, person=str(place.person_id), groups=tuple(sorted({binding.EVERYBODY, *place.groups})))
 
 
 def vote(
@@ -71,26 +111,44 @@ def vote(
     seen: binding.Seen,
     reason: str,
     at: datetime,
+    signed: signatures.Signed | None = None,
 ) -> Vote:
     """Take one person's vote, with the statement they stand for, and decide the approval by it (R-AP-17).
 
-    A refused vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
+    A vote that a passkey signed answers a challenge, which is used up here whether or not the vote counts. A refused
+    vote leaves nothing but the fact that it was refused, which the edge puts on record after the rollback.
     """
-    head = locked(tenant_id, approval_id)
-    approval = queries.approval(tenant_id, approval_id)
-    assert approval is not None
-    head = clocks.settle_if_late(head, approval, at=at)
-    covers = coverage(approval)
+    note = partial(note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
     try:
-        _check(head, approval, covers, verdict, voter, seen, reason, at=at)
-    except Refused as refusal:
-        refusal.afterwards = partial(
-            note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), refusal=refusal, at=at
-        )
+        # Challenge and key before action and approval: whoever stops a key takes them in the same order.
+        opened = signatures.open_answer(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
+        head = locked(tenant_id, approval_id)
+        approval = queries.approval(tenant_id, approval_id)
+        assert approval is not None
+        head = clocks.settle_if_late(head, approval, at=at)
+        covers = coverage(approval)
+        voter = known(tenant_id, replace(voter, evidence_class="A") if opened else voter)
+        check(head.state, approval, covers, verdict, voter, seen, reason, at=at)
+        if opened is None:
+            made = _fresh(covers, verdict, voter, reason, at=at)
+        else:
+            proof = signatures.prove(opened, covers=covers, verdict=verdict, voter=voter, reason=reason, at=at)
+            voter = replace(voter, credential_id=proof.credential_id)
+            made = _Made(statement=proof.statement, salt=proof.salt, proof=proof, extra={"key_id": str(proof.key_id)})
+    except NoSuchApproval:
         raise
-    row = _signed(approval, covers, verdict, voter, reason, at=at)
-    decide(head, approval, row, evidence=_kept(approval, row, at=at), at=at)
+    except Refused as refusal:
+        refusal.afterwards = partial(_afterwards, refusal, note, refusal.afterwards)
+        raise
+    row = _stored(approval, made, verdict, voter, reason, at=at)
+    decide(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), at=at)
     return row
+
+
+def _afterwards(refusal: Refused, note: Any, more: Any) -> None:
+    note(refusal=refusal)
+    if more is not None:
+        more()
 
 
 def note_refused(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Refused, at: datetime) -> None:
@@ -103,8 +161,8 @@ def note_refused(*, tenant_id: UUID, approval_id: UUID, voter: UUID, refusal: Re
     )
 
 
-def _check(
-    head: ledger.Head,
+def check(
+    state: str,
     approval: Approval,
     covers: binding.Coverage,
     verdict: binding.Verdict,
@@ -114,6 +172,7 @@ def _check(
     *,
     at: datetime,
 ) -> None:
+    """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
     action = record.action(approval.tenant_id, approval.action_id)
     assert action is not None
     session = queries.session(approval.tenant_id, action.session_id)
@@ -124,7 +183,7 @@ def _check(
         verdict=verdict,
         voter=voter,
         requesters=frozenset({str(approval.requester), str(session.key_actor)}),
-        undecided=head.state == "REQUESTED",
+        undecided=state == "REQUESTED",
         decide_by=approval.decide_by,
         seen=seen,
         frozen=bool(freezes),
@@ -136,29 +195,50 @@ def _check(
         raise binding.PayloadChanged
 
 
-def _signed(
-    approval: Approval,
+def write_statement(
     covers: binding.Coverage,
     verdict: binding.Verdict,
     voter: binding.Voter,
     reason: str,
     *,
+    salt: bytes,
+    life: timedelta = STATEMENT_LIFE,
     at: datetime,
-) -> Vote:
-    salt = secrets.token_bytes(32)
-    statement = binding.statement(
+) -> bytes:
+    """The statement of a vote, with the log's newest sealed head as the voter can see it now."""
+    return binding.statement(
         covers,
         binding.Vote(
             statement_id=str(ledger.new_id(at)),
+            nonce=secrets.token_hex(32),
             voter=voter.actor,
+            person=voter.person,
             role=binding.REVIEWER,
+            groups=voter.groups,
+            delegated_by=voter.delegated_by,
             verdict=verdict,
             reason_commitment=commitment("reason", salt, reason.encode()),
             evidence_class=voter.evidence_class,
+            credential_id=voter.credential_id,
+            rp_id=settings.COUNTERFOIL_RP_ID if voter.credential_id else "",
             issued_at=at,
-            expires_at=at + STATEMENT_LIFE,
+            not_before=at,
+            expires_at=at + life,
+            **signatures.sealed_head(UUID(covers.tenant)),
         ),
     )
+
+
+def _fresh(
+    covers: binding.Coverage, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
+) -> _Made:
+    salt = secrets.token_bytes(32)
+    return _Made(statement=write_statement(covers, verdict, voter, reason, salt=salt, at=at), salt=salt)
+
+
+def _stored(
+    approval: Approval, made: _Made, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
+) -> Vote:
     try:
         with transaction.atomic():
             return Vote.objects.create(
@@ -168,22 +248,45 @@ def _signed(
                 voter=UUID(voter.actor),
                 verdict=str(verdict),
                 evidence_class=voter.evidence_class,
-                statement=statement,
-                statement_hash=binding.statement_hash(statement),
+                statement=made.statement,
+                statement_hash=binding.statement_hash(made.statement),
                 reason=reason,
                 at=at,
+                person_id=UUID(voter.person),
+                groups=list(voter.groups),
+                delegated_by=UUID(voter.delegated_by) if voter.delegated_by else None,
+                credential_id=voter.credential_id,
+                assertion=made.proof.assertion.kept() if made.proof else None,
             )
     except IntegrityError:
         raise binding.AlreadyDecided from None
 
 
-def _kept(approval: Approval, row: Vote, *, at: datetime) -> ledger.Sealed:
-    return ledger.seal(
-        tenant_id=approval.tenant_id,
-        subject_id=approval.id,
-        purpose="statement",
-        data=bytes(row.statement),
-        media_type="application/json",
-        source="voter",
-        at=at,
+def _told(row: Vote, made: _Made) -> dict[str, Any]:
+    """What the event of the vote says; the salt lets a reader check the reason against the statement."""
+    return {
+        "statement_hash": row.statement_hash,
+        "evidence_class": row.evidence_class,
+        "reason": row.reason,
+        "reason_salt": made.salt.hex(),
+        **made.extra,
+    }
+
+
+def _kept(approval: Approval, made: _Made, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    """The statement as evidence, and with it the raw assertion and the public key that it was made with."""
+    kept = {"statement": made.statement}
+    if made.proof is not None:
+        kept["assertion"] = made.proof.document()
+    return tuple(
+        ledger.seal(
+            tenant_id=approval.tenant_id,
+            subject_id=approval.id,
+            purpose=purpose,
+            data=data,
+            media_type="application/json",
+            source="voter",
+            at=at,
+        )
+        for purpose, data in kept.items()
     )

@@ -2,7 +2,9 @@
 
 A voter signs a *statement*: canonical text that names everything in `Coverage` and everything about the vote
 (ledger_and_binding 6.2). It is written once and read back by `read_statement`, its exact inverse; a changed field makes
-another statement (B1), and the same payload of another action makes another one too (B8).
+another statement (B1), and the same payload of another action makes another one too (B8). Its 32 random bytes make two
+statements about the same vote differ. What it covers is read again when the vote arrives: a statement about anything
+else than what holds then is refused, and names the first difference (`check_covered`).
 
 A vote counts when
 
@@ -11,7 +13,8 @@ A vote counts when
 3. payload and rendering are those on the voter's screen (R-AP-05, R-UI-04, B36),
 4. the target is not frozen, if the vote approves (R-AP-23),
 5. the voter proved who they are as strongly as the policy asks (D7): A passkey over the statement, B session with fresh
-   TOTP, C session with fresh password,
+   TOTP, C session with fresh password. Saying no is never blocked by that: a vote that does not approve counts with the
+   session alone (D), and says so,
 6. a vote that does not approve gives a reason (R-AP-10, R-UI-03).
 
 A release (claim and start, R-AP-24) counts when the approval is granted and not over, and payload, contract and policy
@@ -31,11 +34,18 @@ from ledger.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.rules.refusals import Refused
 
 DOMAIN = "counterfoil-approval-statement"
-STATEMENT_VERSION = 1
+STATEMENT_VERSION = 2
+TYPE = "vote"
 MEDIA_TYPE = "application/json"
 CANONICALISATION = "RFC 8785, integers only"
 REVIEWER = "reviewer"
-_NUMBERS = frozenset({"revision", "payload_length"})
+# The group that every active approver is in without being named.
+EVERYBODY = "reviewers"
+MAX_USES = 1
+SESSION_ALONE = "D"
+_NUMBERS = frozenset({"revision", "payload_length", "max_uses", "log_size"})
+_LISTS = frozenset({"groups"})
+_INSTANTS = ("issued_at", "not_before", "expires_at")
 
 
 class Verdict(StrEnum):
@@ -51,6 +61,9 @@ MEANING = {
     Verdict.REJECT: "I have seen this request as rendered and I refuse it.",
     Verdict.REQUEST_CHANGES: "I have seen this request as rendered and I want another one in its place.",
 }
+
+
+DENYING = frozenset({Verdict.REJECT, Verdict.REQUEST_CHANGES})
 
 
 class PayloadChanged(Refused):
@@ -69,6 +82,12 @@ class RenderingChanged(Refused):
     """The page showed another rendering than the one that counts now; reload it."""
 
     code = "RENDERING_CHANGED"
+
+
+class StatementChanged(Refused):
+    """What a vote covers has changed since it was shown; read it again."""
+
+    code = "STATEMENT_CHANGED"
 
 
 class AlreadyDecided(Refused):
@@ -150,62 +169,104 @@ class NotAStatement(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """What an approval covers, fixed when it is asked for. A change of any of it needs a new approval."""
+    """What an approval covers, fixed when it is asked for. A change of any of it needs a new approval.
+
+    `payload_commitment` is the salted one that the record keeps when the payload is erased; `precondition` and
+    `preflight_digest` name what the target was like and what the trial run found, where that was read.
+    """
 
     installation: str
+    environment: str
     tenant: str
     approval_id: str
     action_id: str
     revision: int
     payload_hash: str
+    payload_commitment: str
     payload_length: int
     tool: str
     tool_version: str
     contract_digest: str
     target_resource: str
+    precondition: str
     side_effect_class: str
     reversibility: str
+    amount: str
+    currency: str
+    max_uses: int
     agent: str
     agent_version: str
     run_id: str
     session_pin: str
+    on_behalf_of: str
+    policy: str
     policy_version: str
     policy_digest: str
     policy_row: str
+    quorum_digest: str
     step_up: str
+    preflight_digest: str
     rendering_digest: str
     renderer: str
+    locale: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vote:
-    """One person's answer: pseudonym, verdict, how they proved who they are, and until when it may be used."""
+class LogHead:
+    """The sealed record as the voter could see it: whoever dates a vote back must answer for this head."""
+
+    log_origin: str
+    log_size: int
+    log_root: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vote(LogHead):
+    """One person's answer: who gives it, in what capacity, how they proved who they are, and until when it may be used.
+
+    `voter` is the account's pseudonym and `person` the human behind it; `delegated_by` is whose power it uses, or "".
+    """
 
     statement_id: str
+    nonce: str
     voter: str
+    person: str
     role: str
+    groups: tuple[str, ...]
+    delegated_by: str
     verdict: Verdict
     reason_commitment: str
     evidence_class: str
+    credential_id: str
+    rp_id: str
     issued_at: datetime
+    not_before: datetime
     expires_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class Voter:
-    """The person at the page: pseudonym, roles in this tenant, and the strongest proof they gave just now."""
+    """The person at the page: pseudonym, roles in this tenant, and the strongest proof they gave just now.
+
+    `person`, `groups` and `delegated_by` are the roster's word; `credential_id` names the passkey of a class A vote.
+    """
 
     actor: str
     roles: frozenset[str]
     evidence_class: str
+    person: str = ""
+    groups: tuple[str, ...] = ()
+    delegated_by: str = ""
+    credential_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What the voter's page held, sent back with the vote."""
+    """What the voter's page held, sent back with the vote; `covers` is the digest of everything covered, if it was."""
 
     payload_hash: str
     rendering_digest: str
+    covers: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,14 +285,15 @@ def statement(coverage: Coverage, vote: Vote) -> bytes:
         {
             "domain": DOMAIN,
             "version": STATEMENT_VERSION,
+            "type": TYPE,
             "covers": asdict(coverage),
             "payload": {"media_type": MEDIA_TYPE, "canonicalisation": CANONICALISATION},
             "vote": {
                 **asdict(vote),
+                "groups": list(vote.groups),
                 "verdict": vote.verdict.value,
                 "meaning": MEANING[vote.verdict],
-                "issued_at": _instant(vote.issued_at),
-                "expires_at": _instant(vote.expires_at),
+                **{name: _instant(getattr(vote, name)) for name in _INSTANTS},
             },
         }
     )
@@ -255,6 +317,32 @@ def statement_hash(data: bytes) -> str:
     return digest(data)
 
 
+def coverage_digest(coverage: Coverage) -> str:
+    """Names everything covered at once: the page sends it back, so that no change of any of it goes unseen."""
+    return digest(canonical(asdict(coverage)))
+
+
+def check_covered(said: Coverage, now: Coverage) -> None:
+    """Nothing if a statement covers exactly what holds now, else the refusal for the first difference (B1)."""
+    for name, refusal in _CHANGES.items():
+        if getattr(said, name) != getattr(now, name):
+            raise refusal
+    if said != now:
+        raise StatementChanged
+
+
+_CHANGES: dict[str, type[Refused]] = {
+    "payload_hash": PayloadChanged,
+    "payload_commitment": PayloadChanged,
+    "payload_length": PayloadChanged,
+    "contract_digest": ContractChanged,
+    "policy_digest": PolicyChanged,
+    "rendering_digest": RenderingChanged,
+    "renderer": RenderingChanged,
+    "locale": RenderingChanged,
+}
+
+
 def check_vote(
     coverage: Coverage,
     *,
@@ -274,13 +362,10 @@ def check_vote(
         raise AlreadyDecided
     if at >= decide_by:
         raise ApprovalLapsed
-    if seen.payload_hash != coverage.payload_hash:
-        raise PayloadChanged
-    if seen.rendering_digest != coverage.rendering_digest:
-        raise RenderingChanged
+    _check_seen(seen, coverage)
     if frozen and verdict is Verdict.APPROVE:
         raise TargetFrozen
-    if not is_as_strong(voter.evidence_class, coverage.step_up):
+    if not _is_strong_enough(voter.evidence_class, coverage.step_up, verdict):
         raise StepUpRequired
     if verdict is not Verdict.APPROVE and not reason.strip():
         raise ReasonRequired
@@ -327,25 +412,46 @@ def _check_person(voter: Voter, requesters: frozenset[str]) -> None:
         raise SelfApproval
 
 
+def _check_seen(seen: Seen, coverage: Coverage) -> None:
+    if seen.payload_hash != coverage.payload_hash:
+        raise PayloadChanged
+    if seen.rendering_digest != coverage.rendering_digest:
+        raise RenderingChanged
+    if seen.covers and seen.covers != coverage_digest(coverage):
+        raise StatementChanged
+
+
+def _is_strong_enough(evidence_class: str, wanted: str, verdict: Verdict) -> bool:
+    """Whether the proof is enough for this verdict: what stops a request needs none but the session (rule 5)."""
+    if verdict in DENYING:
+        return evidence_class == SESSION_ALONE or is_as_strong(evidence_class, "C")
+    return is_as_strong(evidence_class, wanted)
+
+
 def _coverage(said: dict[str, Any]) -> Coverage:
-    if any(type(value) is not (int if name in _NUMBERS else str) for name, value in said.items()):
-        raise TypeError("a covered field has the wrong type")
-    return Coverage(**said)
+    return Coverage(**_typed(said))
 
 
 def _vote(said: dict[str, Any]) -> Vote:
-    if any(type(value) is not str for value in said.values()):
-        raise TypeError("a field of the vote has the wrong type")
-    return Vote(
-        statement_id=said["statement_id"],
-        voter=said["voter"],
-        role=said["role"],
-        verdict=Verdict(said["verdict"]),
-        reason_commitment=said["reason_commitment"],
-        evidence_class=said["evidence_class"],
-        issued_at=datetime.fromisoformat(said["issued_at"]),
-        expires_at=datetime.fromisoformat(said["expires_at"]),
-    )
+    typed = _typed(said)
+    del typed["meaning"]
+    instants = {name: datetime.fromisoformat(typed[name]) for name in _INSTANTS}
+    return Vote(**typed | instants | {"verdict": Verdict(typed["verdict"])})
+
+
+def _typed(said: dict[str, Any]) -> dict[str, Any]:
+    """The members, each of the type that its name has; a list of texts becomes a tuple."""
+    typed: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in _LISTS:
+            if type(value) is not list or any(type(each) is not str for each in value):
+                raise TypeError("a list has the wrong type")
+            typed[name] = tuple(value)
+        elif type(value) is not (int if name in _NUMBERS else str):
+            raise TypeError("a field has the wrong type")
+        else:
+            typed[name] = value
+    return typed
 
 
 def _instant(at: datetime) -> str:

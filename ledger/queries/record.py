@@ -431,6 +431,12 @@ def evidence(tenant_id: UUID, pointer: UUID) -> Evidence | None:
     return first(Evidence, "tenant_id = $1 AND id = $2", tenant_id, pointer)
 
 
+def committed(tenant_id: UUID, pointer: UUID) -> str:
+    """The salted commitment to a piece of evidence, without opening it."""
+    rows = ask("SELECT commitment FROM ledger_evidence WHERE tenant_id = $1 AND id = $2", tenant_id, pointer)
+    return str(rows[0][0])
+
+
 def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
     """The evidence rows of a subject, oldest first, without opening them."""
     found = Evidence.objects.filter(tenant_id=tenant_id, subject_id=subject_id)

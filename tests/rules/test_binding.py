@@ -10,42 +10,64 @@ from hypothesis import strategies as st
 from approvals.rules import binding
 from approvals.rules.binding import Coverage, Current, Seen, Verdict, Vote, Voter
 from ledger.rules.canonical import canonical, parse
+from ledger.rules.refusals import Refused
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COVERAGE = Coverage(
     installation="https://console.example",
+    environment="production",
     tenant="t-1",
     approval_id="p-1",
     action_id="a-1",
     revision=1,
     payload_hash="11" * 32,
+    payload_commitment="1a" * 32,
     payload_length=42,
     tool="issue_refund",
     tool_version="1.2.0",
     contract_digest="22" * 32,
     target_resource="charge/ch_1",
+    precondition="2b" * 32,
     side_effect_class="HIGH_RISK_EXTERNAL",
     reversibility="IRREVERSIBLE",
+    amount="12500",
+    currency="EUR",
+    max_uses=1,
     agent="agent-actor",
     agent_version="3",
     run_id="run-1",
     session_pin="33" * 32,
+    on_behalf_of="key-owner",
+    policy="approval",
     policy_version="7",
     policy_digest="44" * 32,
     policy_row="IRREVERSIBLE",
+    quorum_digest="4a" * 32,
     step_up="C",
+    preflight_digest="4b" * 32,
     rendering_digest="55" * 32,
     renderer="fields-1",
+    locale="en-gb",
 )
 VOTE = Vote(
     statement_id="st-1",
+    nonce="77" * 32,
     voter="person-1",
+    person="human-1",
     role="reviewer",
+    groups=("finance", "reviewers"),
+    delegated_by="",
     verdict=Verdict.APPROVE,
     reason_commitment="66" * 32,
     evidence_class="C",
+    credential_id="",
+    rp_id="",
     issued_at=NOW,
+    not_before=NOW,
     expires_at=NOW + timedelta(minutes=15),
+    log_origin="console.example/counterfoil/1",
+    log_size=120,
+    log_root="88" * 32,
 )
 VOTER = Voter(actor="person-1", roles=frozenset({"reviewer"}), evidence_class="C")
 SEEN = Seen(payload_hash=COVERAGE.payload_hash, rendering_digest=COVERAGE.rendering_digest)
@@ -76,18 +98,90 @@ def test_reading_undoes_writing_for_any_text_verdict_and_time(text, verdict, at)
     assert binding.read_statement(binding.statement(coverage, vote)) == (coverage, vote)
 
 
+def other_than(name):
+    return 2 if isinstance(getattr(COVERAGE, name), int) else "other"
+
+
+COVERED = [field.name for field in fields(Coverage)]
+
+
 @pytest.mark.req("R-AP-05", "R-AP-06")
-@pytest.mark.parametrize("name", [field.name for field in fields(Coverage)])
+@pytest.mark.parametrize("name", COVERED)
 def test_any_changed_field_of_the_coverage_is_another_statement(name):
-    other = 2 if isinstance(getattr(COVERAGE, name), int) else "other"
-    changed = replace(COVERAGE, **{name: other})
+    """B1: one test per field of the coverage."""
+    changed = replace(COVERAGE, **{name: other_than(name)})
 
     assert binding.statement(changed, VOTE) != binding.statement(COVERAGE, VOTE)
+    assert binding.coverage_digest(changed) != binding.coverage_digest(COVERAGE)
+
+
+@pytest.mark.req("R-AP-05", "R-AP-06")
+@pytest.mark.parametrize("name", COVERED)
+def test_a_statement_about_anything_else_than_what_holds_now_is_refused(name):
+    """B1: any single bound field changed between the statement and the vote."""
+    changed = replace(COVERAGE, **{name: other_than(name)})
+    codes = {"payload": "PAYLOAD_CHANGED", "contract": "CONTRACT_CHANGED", "rendering": "RENDERING_CHANGED"}
+    codes |= {"renderer": "RENDERING_CHANGED", "locale": "RENDERING_CHANGED"}
+    wanted = "POLICY_CHANGED" if name == "policy_digest" else codes.get(name.split("_")[0], "STATEMENT_CHANGED")
+
+    binding.check_covered(COVERAGE, COVERAGE)
+    for said, now in ((COVERAGE, changed), (changed, COVERAGE)):
+        with pytest.raises(Refused) as refusal:
+            binding.check_covered(said, now)
+        assert (refusal.value.code, refusal.value.status) == (wanted, 409)
+
+
+def test_a_statement_names_every_part_that_must_be_bound():
+    """B1: the column Statement of the table of bound fields."""
+    said = parse(binding.statement(COVERAGE, VOTE))
+
+    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 2, "vote")
+    assert said["payload"] == {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}
+    assert set(said) == {"domain", "version", "type", "covers", "payload", "vote"}
+    assert set(said["covers"]) == set(COVERED)
+    assert set(said["vote"]) == {field.name for field in fields(Vote)} | {"meaning"}
+
+
+DENIALS = [Verdict.REJECT, Verdict.REQUEST_CHANGES]
+
+
+@pytest.mark.parametrize("verdict", DENIALS)
+@pytest.mark.parametrize("evidence_class", ["A", "B", "C", "D"])
+def test_saying_no_is_never_blocked_by_step_up(verdict, evidence_class):
+    strict, voter = replace(COVERAGE, step_up="A"), replace(VOTER, evidence_class=evidence_class)
+
+    vote(coverage=strict, voter=voter, verdict=verdict, reason="No.")
+
+
+@pytest.mark.parametrize("evidence_class", ["", "E", "AB", "d"])
+def test_a_no_without_even_a_session_does_not_count(evidence_class):
+    with pytest.raises(binding.StepUpRequired):
+        vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=Verdict.REJECT, reason="No.")
+
+
+@pytest.mark.parametrize(("evidence_class", "step_up"), [("D", "C"), ("C", "B"), ("C", "A"), ("B", "A"), ("", "C")])
+def test_an_approval_is_as_strong_as_the_policy_asks_or_none(evidence_class, step_up):
+    with pytest.raises(binding.StepUpRequired):
+        vote(coverage=replace(COVERAGE, step_up=step_up), voter=replace(VOTER, evidence_class=evidence_class))
+
+
+def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
+    """B1, B37: a stale tab."""
+    vote(seen=replace(SEEN, covers=binding.coverage_digest(COVERAGE)))
+    with pytest.raises(binding.StatementChanged):
+        vote(seen=replace(SEEN, covers=binding.coverage_digest(replace(COVERAGE, precondition="other"))))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Vote)])
 def test_any_changed_field_of_the_vote_is_another_statement(name):
-    others = {"verdict": Verdict.REJECT, "issued_at": NOW - timedelta(1), "expires_at": NOW + timedelta(1)}
+    others = {
+        "verdict": Verdict.REJECT,
+        "groups": ("reviewers",),
+        "issued_at": NOW - timedelta(1),
+        "not_before": NOW - timedelta(1),
+        "expires_at": NOW + timedelta(1),
+        "log_size": 121,
+    }
     changed = replace(VOTE, **{name: others.get(name, "other")})
 
     assert binding.statement(COVERAGE, changed) != binding.statement(COVERAGE, VOTE)
@@ -109,7 +203,13 @@ def damaged_statements():
     yield b"null"
     yield binding.statement(COVERAGE, VOTE) + b" "
     yield canonical(said | {"domain": "other"})
-    yield canonical(said | {"version": 2})
+    yield canonical(said | {"version": 1})
+    yield canonical(said | {"version": 3})
+    yield canonical(said | {"type": "grant"})
+    yield canonical(said | {"vote": said["vote"] | {"groups": "reviewers"}})
+    yield canonical(said | {"vote": said["vote"] | {"groups": [1]}})
+    yield canonical(said | {"vote": said["vote"] | {"log_size": "120"}})
+    yield canonical(said | {"covers": said["covers"] | {"max_uses": True}})
     yield canonical(said | {"extra": 1})
     yield canonical(said | {"covers": said["covers"] | {"extra": "1"}})
     yield canonical(said | {"covers": {}})
