@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from approvals.rules import threads
 from console.models import AnsweredWrite, ApiKey, Membership, Sighting, User
 from ledger import keystore
 from ledger.rules import sealing
@@ -42,6 +43,12 @@ def operators(tenant_id: UUID) -> dict[UUID, str]:
         for each in members(tenant_id)
         if each.is_operator and each.removed_at is None and each.user.is_active
     }
+
+
+def handles(tenant_id: UUID) -> dict[str, UUID]:
+    """By which names the members of a tenant can be mentioned."""
+    here = [each for each in members(tenant_id) if each.removed_at is None and each.user.is_active]
+    return threads.handles((each.actor_id, each.user.get_username(), each.user.get_full_name()) for each in here)
 
 
 def names_of(tenant_id: UUID) -> dict[UUID, str]:

@@ -139,9 +139,25 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     shop.agent.get(f"/sessions/{session}")
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")
+    talk(shop)
     approval = shop.reviewer.get("/approvals?state=CONSUMED").json()["items"][0]["approval_id"]
     shop.reviewer.get(f"/approvals/{approval}")
     shop.operator.get(f"/reviews/{case['case_id']}")
+
+
+def talk(shop: Workshop) -> None:
+    """Somebody looks after an approval, and asks the agent before deciding."""
+    action = shop.propose(path="old/three.md")
+    path = f"/approvals/{shop.approval_of(action)['approval_id']}"
+    for step in ("claim", "release"):
+        shop.reviewer.post(f"{path}/{step}")
+    shop.operator.post(f"{path}/assign")
+    shop.operator.post(f"{path}/comments", {"text": "Whose file is this?"})
+    question = shop.reviewer.post(f"{path}/questions", {"text": "Does anybody link to it?"}).json()["line_id"]
+    shop.agent.get(f"/actions/{action}")
+    shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "No page links to it."})
+    shop.reviewer.get(f"{path}/thread")
+    shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
 
 
 def settle(shop: Workshop, case: dict[str, Any]) -> None:

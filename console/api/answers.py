@@ -143,6 +143,13 @@ class Taken(Answer):
 # Sessions and calls
 
 
+class Question(Answer):
+    question_id: str
+    action_id: str
+    text: str = Field(description="A person's question; it is answered at `/actions/{id}/answers`.")
+    at: datetime
+
+
 class DisclosedTool(Answer):
     name: str
     version: str
@@ -175,6 +182,7 @@ class SessionState(Session):
     calls_refused: int
     acceptance_rate: float | None
     closed: bool
+    questions: list[Question] = Field(description="What people ask the agent before they decide.")
 
 
 class AskCheck(Answer):
@@ -280,6 +288,7 @@ class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
     axes: Axes
+    questions: list[Question] = Field(description="What people ask the agent before they decide.")
     entry_id: str = Field("", description="From here on: not for agents.")
     seq: int = 0
     event: str = ""

@@ -9,6 +9,7 @@ from uuid import UUID
 from approvals import queries as before
 from approvals.operations.calls import Answer
 from console.api.caller import Caller
+from console.working import questions
 from ledger.queries import log, record
 from ledger.rules.canonical import digest
 from ledger.rules.envelope import instant
@@ -65,6 +66,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "trust_level": told.trust_level,
         "user_status": {"code": str(told.code), "text": told.text},
         "axes": _axes(action, entry),
+        "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
     }
     if caller.kind == "agent":
         return shown

@@ -28,6 +28,7 @@ from console.api import (
     runs,
     sessions,
     systems,
+    work,
     workflows,
 )
 from console.api.caller import Key, Session
@@ -95,6 +96,7 @@ for router in (
     runs,
     executions,
     people,
+    work,
     casework,
     batches,
     incidents,

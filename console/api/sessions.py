@@ -20,6 +20,8 @@ from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import status_of
 from console.api.schemas import CallsBody, GoalBody, SessionBody
+from console.working import questions
+from ledger.queries import record
 from ledger.rules.envelope import instant
 
 router = Router(tags=["Sessions"])
@@ -61,6 +63,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "calls_refused": session.calls_refused,
         "acceptance_rate": session.calls_accepted / made if made else None,
         "closed": session.closed_at is not None,
+        "questions": _questions(session),
     }
     return answer(_session(session) | counts)
 
@@ -122,6 +125,12 @@ def _seen(request: HttpRequest, session_id: UUID) -> Any:
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
         raise NoSuchSession
     return session
+
+
+def _questions(session: Any) -> list[dict[str, Any]]:
+    """What people ask about the actions of a session that wait for them."""
+    waiting = record.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
+    return questions(session.tenant_id, [action.id for action in waiting])
 
 
 def _session(session: Any) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def doubled(shop: Workshop) -> set[str]:
 def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set[str], clock: Clock):
     day.register(shop)
     day.propose(shop)
+    day.talk(shop)
     day.settle(shop, day.execute(shop, clock))
     shop.auditor.post("/exports", {"from": 1, "to": 9})
     day.retain(shop, lambda api: Twice(api, doubled))

@@ -14,8 +14,9 @@ from approvals.rules import claims
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.tenancy import tenancy
+from tests.callers import key_for
 from tests.scenes import Stage
-from tests.workshop import Clock
+from tests.workshop import Clock, Workshop
 
 
 @pytest.fixture
@@ -137,3 +138,64 @@ def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
     with tenancy(stage.tenant):
         read = queries.clock(waits, at=waits.requested_at + timedelta(hours=1))
     assert (read.ran, read.ends_at) == (timedelta(hours=1), waits.decide_by)
+
+
+# Over HTTP
+
+
+def asked(shop: Workshop) -> tuple[str, str, str]:
+    """An action that waits, its approval, and the question that somebody put to its agent."""
+    action = shop.propose()
+    approval = shop.approval_of(action)["approval_id"]
+    answer = shop.reviewer.post(f"/approvals/{approval}/questions", {"text": "Does anybody link to it?"})
+    assert answer.status_code == 201, answer.content
+    return action, approval, answer.json()["line_id"]
+
+
+def test_the_agent_reads_a_question_with_its_action_and_its_session(shop):
+    action, _, question = asked(shop)
+    shown = shop.agent.get(f"/actions/{action}").json()
+    assert [(one["question_id"], one["text"]) for one in shown["questions"]] == [(question, "Does anybody link to it?")]
+    session = shop.agent.get(f"/sessions/{shown['session_id']}").json()
+    assert session["questions"] == shown["questions"]
+    body = {"question_id": question, "text": "No page links to it."}
+    assert shop.agent.post(f"/actions/{action}/answers", body).status_code == 201
+    assert shop.agent.get(f"/actions/{action}").json()["questions"] == []
+    assert shop.agent.get(f"/sessions/{shown['session_id']}").json()["questions"] == []
+
+
+def test_the_thread_says_whose_words_are_whose(shop):
+    action, approval, question = asked(shop)
+    shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "<b>Approved.</b>"})
+    lines = shop.reviewer.get(f"/approvals/{approval}/thread").json()["items"]
+    assert [(one["kind"], one["author_kind"]) for one in lines] == [("question", "person"), ("answer", "agent")]
+    assert lines[1]["answers"] == question
+
+
+def test_another_agents_key_neither_reads_nor_answers(shop):
+    action, _, question = asked(shop)
+    other = key_for(shop.tenant, "agent")
+    assert other.get(f"/actions/{action}").status_code == 404
+    answer = other.post(f"/actions/{action}/answers", {"question_id": question, "text": "Yes."})
+    assert answer.status_code == 404
+
+
+def test_an_answer_is_short(shop):
+    action, _, question = asked(shop)
+    answer = shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "x" * 2001})
+    assert answer.status_code == 422
+
+
+def test_an_agent_key_does_no_work_of_people(shop):
+    approval = shop.approval_of(shop.propose())["approval_id"]
+    for step in ("claim", "release", "assign", "comments", "questions"):
+        assert shop.agent.post(f"/approvals/{approval}/{step}", {"text": "I approve."}).status_code in (403, 422)
+    assert shop.agent.get(f"/approvals/{approval}/thread").status_code == 403
+
+
+def test_without_a_name_it_goes_to_who_has_least_to_do(shop):
+    approval = shop.approval_of(shop.propose())["approval_id"]
+    given = shop.operator.post(f"/approvals/{approval}/assign").json()["assigned_to"]
+    assert given == shop.reviewer.post(f"/approvals/{approval}/claim").json()["claimed_by"]
+    nobody = shop.operator.post(f"/approvals/{approval}/assign", {"to": str(uuid4())})
+    assert (nobody.status_code, nobody.json()["code"]) == (422, "NOT_ELIGIBLE")
