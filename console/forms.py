@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
 from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -150,15 +149,6 @@ class Stop(forms.Form):
 
     def asked(self) -> dict[str, str]:
         return {name: self.cleaned_data[name] for name in ("scope", "value", "reason")}
-
-
-class SignIn(AuthenticationForm):
-    """Email and password."""
-
-    error_messages = {
-        **AuthenticationForm.error_messages,
-        "invalid_login": "This email and password do not belong together.",
-    }
 
 
 class Preferences(forms.Form):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from allauth.account.models import EmailAddress
 from django.db import IntegrityError, transaction
 
 from approvals.operations import roster
@@ -124,6 +125,11 @@ def add_member(
             at=at,
         )
     return row
+
+
+def note_verified_email(*, user: User, email: str) -> None:
+    """Keep that an address was shown to be this person's."""
+    EmailAddress.objects.update_or_create(user=user, email=email.lower(), defaults={"verified": True})
 
 
 def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:

@@ -32,6 +32,13 @@ def memberships(user: User) -> list[Membership]:
     return list(Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"))
 
 
+def person_with_email(email: str) -> User | None:
+    """The one account that this address belongs to: by its name, or by an address that was verified as theirs."""
+    named = list(User.objects.filter(username__iexact=email)[:2])
+    known = named or list(User.objects.filter(emailaddress__email__iexact=email, emailaddress__verified=True)[:2])
+    return known[0] if len(known) == 1 else None
+
+
 def members(tenant_id: UUID) -> list[Membership]:
     return list(Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username"))
 

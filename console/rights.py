@@ -25,6 +25,15 @@ TABLES: dict[str, tuple[str, ...]] = {
     "axes_accessattemptexpiration": OWN,
     "axes_accessfailurelog": OWN,
     "axes_accesslog": OWN,
+    # Signing in, as allauth keeps it. Providers are settings, and no token of theirs is kept.
+    "account_emailaddress": CHANGE,
+    "account_emailconfirmation": READ,
+    "mfa_authenticator": OWN,
+    "usersessions_usersession": OWN,
+    "socialaccount_socialaccount": OWN,
+    "socialaccount_socialapp": READ,
+    "socialaccount_socialtoken": READ,
+    "console_cache": OWN,
     # The record is read here and written by ledger_append alone.
     "ledger_subject": READ,
     "ledger_event": READ,

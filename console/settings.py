@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.keys import missing_keys
 from console.outsiders import Unusable, authorities, is_address, witnesses
+from console.sign_in.providers import Misdescribed, providers
 
 T = TypeVar("T")
 
@@ -159,6 +160,12 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django_htmx",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "ledger",
     "approvals",
     "reviews",
@@ -176,6 +183,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
@@ -211,6 +219,8 @@ if _flag("COUNTERFOIL_POOL", False):
 KEYS_DATABASE_URL = _address("KEYS_DATABASE_URL")
 KEYS_DATABASE_OWNER_URL = _address("KEYS_DATABASE_OWNER_URL")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# Which codes were used and how many were wrong: one count for all web processes, and one that a restart keeps.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "console_cache"}}
 REDIS_URL = _broker()
 
 # People
@@ -237,6 +247,44 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "sign_in/locked.html"
+
+# Signing in, through allauth: what it does not ask for is closed (no sign-up, no e-mail flows of its own).
+
+ACCOUNT_ADAPTER = "console.sign_in.adapters.Account"
+ACCOUNT_FORMS = {"login": "console.sign_in.forms.SignIn"}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+# Two accounts of one person may have the same verified address: that is how they are known to be one person.
+ACCOUNT_UNIQUE_EMAIL = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = _public.scheme
+MFA_ADAPTER = "console.sign_in.adapters.SecondFactors"
+MFA_FORMS = {
+    "add_webauthn": "console.sign_in.forms.AddPasskey",
+    "authenticate_webauthn": "console.sign_in.forms.SecondStepByPasskey",
+    "login_webauthn": "console.sign_in.forms.SignInByPasskey",
+    "reauthenticate_webauthn": "console.sign_in.forms.AgainByPasskey",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_ISSUER = "Counterfoil"
+MFA_TOTP_TOLERANCE = 1
+MFA_WEBAUTHN_USER_VERIFICATION = "required"
+# Passkeys belong to this name for good: changing it makes every one of them useless (docs/deploy.md).
+COUNTERFOIL_RP_ID = _text("COUNTERFOIL_RP_ID", _public.hostname)
+COUNTERFOIL_ORIGINS = (f"{_public.scheme}://{_public.netloc}",)
+if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswith(f".{COUNTERFOIL_RP_ID}"):
+    _stop("COUNTERFOIL_RP_ID must be the host of COUNTERFOIL_PUBLIC_URL, or a domain above it.")
+try:
+    _providers = providers(os.environ, COUNTERFOIL_SECRETS_DIR)
+except Misdescribed as _wrong:
+    _stop(str(_wrong))
+SOCIALACCOUNT_ADAPTER = "console.sign_in.single_sign_on.SingleSignOn"
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _providers}}
+SOCIALACCOUNT_ONLY = False
 
 # What a browser is told
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from allauth.mfa.base import views as factors
+from allauth.mfa.recovery_codes import views as codes
+from allauth.mfa.totp import views as apps
+from allauth.mfa.webauthn import views as passkeys
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from console import stream
 from console.api import operations
 from console.api.root import api
+from console.sign_in import freshness
 from console.views import (
+    account,
     actions,
     approvals,
     audit,
@@ -104,8 +110,29 @@ pages: list[URLPattern | URLResolver] = [
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", entrance.door, name="door"),
-    path("sign-in", entrance.sign_in, name="sign-in"),
+    # The names are allauth's, which looks its pages up by them.
+    path("sign-in", entrance.sign_in, name="account_login"),
+    path("sign-in/second-step", factors.authenticate, name="mfa_authenticate"),
+    path("sign-in/passkey", passkeys.login_webauthn, name="mfa_login_webauthn"),
+    path("sign-in/with/<slug:provider_id>", entrance.to_provider, name="openid_connect_login"),
+    path("sign-in/with/<slug:provider_id>/callback", entrance.from_provider, name="openid_connect_callback"),
+    path("sign-in/cancelled", entrance.cancelled, name="socialaccount_login_cancelled"),
+    path("sign-in/closed", entrance.closed, name="account_inactive"),
+    path("sign-in/again", entrance.again, name="account_reauthenticate"),
+    path("sign-in/again/code", factors.reauthenticate, name="mfa_reauthenticate"),
+    path("sign-in/again/passkey", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
+    path("sign-in/again/outside", entrance.again_outside, name="again-outside"),
     path("sign-out", LogoutView.as_view(), name="sign-out"),
+    path("account", account.page, name="mfa_index"),
+    path("account/password", account.password, name="account_change_password"),
+    path("account/app", freshness.shown(apps.activate_totp), name="mfa_activate_totp"),
+    path("account/app/remove", freshness.shown(apps.deactivate_totp), name="mfa_deactivate_totp"),
+    path("account/codes", codes.view_recovery_codes, name="mfa_view_recovery_codes"),
+    path("account/codes/new", freshness.shown(codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
+    path("account/passkeys", account.passkeys, name="mfa_list_webauthn"),
+    path("account/passkeys/add", freshness.shown(account.add_passkey), name="mfa_add_webauthn"),
+    path("account/passkeys/<int:pk>/remove", freshness.shown(passkeys.remove_webauthn), name="mfa_remove_webauthn"),
+    path("account/sessions/end", account.end_sessions, name="end-sessions"),
     path("preferences", entrance.preferences, name="preferences"),
     path("t/<slug:slug>/", include(pages)),
     path("api/v1/stream", stream.changes, name="stream"),

@@ -42,6 +42,7 @@ EDGES = ("console/views/", "console/api/", "/management/commands/", "/tasks.py",
 MORE_EDGES = {
     "console/http.py": "the edge of every page: reads the clock once per request",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
+    "console/sign_in/freshness.py": "the edge of signing in: how long ago somebody showed who they are",
     "console/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
 }
 BANNED_NAMES = {

@@ -1,0 +1,31 @@
+"""Reads of what allauth keeps of a person: their factors, their sessions, and who vouches for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+
+
+def factors(user: Any) -> list[Authenticator]:
+    """Authenticator app, recovery codes and passkeys, oldest first."""
+    return list(Authenticator.objects.filter(user=user).order_by("created_at"))
+
+
+def sessions(user: Any) -> list[UserSession]:
+    """Where the person is signed in now."""
+    listed: list[UserSession] = UserSession.objects.purge_and_list(user)
+    return listed
+
+
+def connected(user: Any) -> list[SocialAccount]:
+    """The providers that have vouched for the person."""
+    return list(SocialAccount.objects.filter(user=user).order_by("provider"))
+
+
+def verified_emails(user: Any) -> set[str]:
+    """Addresses that were shown to be this person's."""
+    return set(EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True))
