@@ -26,10 +26,9 @@ from approvals.models import (
     Session,
     Vote,
 )
-from approvals.rules import clocks, pace, threads
+from approvals.rules import clocks, pace, policy, threads
 from ledger.queries import record
 from ledger.rules import contract as contracts
-from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
@@ -188,7 +187,8 @@ def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
 def pace_of(approval: Approval) -> pace.Pace:
     """What the policy that an approval was asked under says about the work on it."""
     version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
-    return pace.read(parse(bytes(version.document)) if version else {}, approval.terms)
+    assert version is not None
+    return pace.of(policy.stored(bytes(version.document)), approval.terms)
 
 
 def clock(approval: Approval, *, at: datetime) -> clocks.Clock:

@@ -67,7 +67,7 @@ def request_approval(
         requested_at=at,
         decide_by=at + timedelta(seconds=within),
     )
-    insert(approval, *clocks.due(approval, pace.read(parse(bytes(version.document)), approval.terms), at=at))
+    insert(approval, *clocks.due(approval, pace.of(rules, approval.terms), at=at))
     return approval, _requested(approval, reasons, at=at)
 
 

@@ -1,7 +1,6 @@
-"""What a policy says about the work on its approvals: how long, when to remind and to escalate, what may be batched.
+"""How the work on one approval is to go: for how long, when people are reminded, what may be voted on in a batch.
 
-An approval keeps to the policy that it was asked under. What its frozen terms say comes before what the policy's
-document says at the top.
+An approval keeps to the policy that it was asked under: its frozen terms where they say it, else that policy.
 """
 
 from __future__ import annotations
@@ -12,35 +11,28 @@ from datetime import timedelta
 from typing import Any
 
 from approvals.rules.deadlines import Plan, plan
-
-QUESTION_PAUSE_S = 3600
-RELEASE_WITHIN_S = 15 * 60
+from approvals.rules.policy import ApprovalPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How the work on one approval is to go."""
+    """The pace of one approval."""
 
     release_within: timedelta
     patience: timedelta
     plan: Plan
     escalate_to: str
     batch_most: int
-    batch_classes: frozenset[str]
+    batchable: bool
 
 
-def read(document: Mapping[str, Any], terms: Mapping[str, Any]) -> Pace:
-    """The pace in a policy's document, under the terms of one approval."""
-
-    def said(name: str, otherwise: Any = None) -> Any:
-        return next((held[name] for held in (terms, document) if held.get(name) is not None), otherwise)
-
-    batch = said("batch", {})
+def of(policy: ApprovalPolicy, terms: Mapping[str, Any]) -> Pace:
+    """The pace under a policy and the terms of one approval."""
     return Pace(
-        release_within=timedelta(seconds=said("release_within_s", RELEASE_WITHIN_S)),
-        patience=timedelta(seconds=said("question_pause_s", QUESTION_PAUSE_S)),
-        plan=plan(remind_before_s=said("remind_before_s"), escalate_after_s=said("escalate_after_s")),
-        escalate_to=said("escalate_to", ""),
-        batch_most=batch.get("most", 0),
-        batch_classes=frozenset(batch.get("side_effect_classes", ())),
+        release_within=timedelta(seconds=terms.get("release_within_s", policy.release_within_s)),
+        patience=timedelta(seconds=policy.question_pause_s),
+        plan=plan(remind_before_s=policy.remind_before_s, escalate_after_s=policy.escalate_after_s),
+        escalate_to=policy.escalate_to,
+        batch_most=policy.batch.most,
+        batchable=bool(terms.get("batchable")),
     )

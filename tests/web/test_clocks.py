@@ -139,8 +139,8 @@ def test_an_open_question_stops_the_clock_as_long_as_the_policy_allows(stage, wa
     ask(stage, waits, clock)
     stopped = again(stage, waits)
     assert stopped.paused_at is not None
-    assert stopped.decide_by == waits.decide_by + timedelta(hours=1)
-    clock.forward(days=1, minutes=30)
+    assert stopped.decide_by == waits.decide_by + timedelta(hours=4)
+    clock.forward(days=1, hours=3, minutes=30)
     tasks.lapse()
     assert again(stage, waits).state == "REQUESTED"
     clock.forward(hours=1)

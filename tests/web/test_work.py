@@ -8,14 +8,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from approvals import queries
+from approvals import queries, tasks
 from approvals.operations import threads, work
 from approvals.rules import claims
+from ledger.operations import book
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.callers import key_for
-from tests.scenes import Stage
+from tests.scenes import Stage, now
 from tests.workshop import Clock, Workshop
 
 
@@ -131,6 +132,73 @@ def test_what_is_said_is_on_record_with_whom_it_mentions(stage, waits, clock):
         )
     assert details(stage, waits, "commented") == [{"comment_id": str(row.id), "text": row.text}]
     assert details(stage, waits, "mentioned") == [{"comment_id": str(row.id), "actors": [str(paul.id)]}]
+
+
+# Reminders and escalation
+
+
+def pacing(stage: Stage, **document: Any) -> None:
+    held = {"version": "2", "decide_within_s": 3600} | document
+    with tenancy(stage.tenant):
+        book.set_policy(
+            tenant_id=stage.tenant,
+            kind="approval",
+            version="2",
+            document=held,
+            actor=ledger.SYSTEM,
+            at=now(),
+        )
+
+
+def lapsed(clock: Clock, **amount: float) -> None:
+    clock.forward(**amount)
+    tasks.lapse()
+
+
+def test_people_are_reminded_once_before_it_ends(stage, clock):
+    pacing(stage, remind_before_s=600)
+    waits = stage.approval(stage.propose())
+    lapsed(clock, minutes=40)
+    assert details(stage, waits, "approval_reminded") == []
+    lapsed(clock, minutes=12)
+    lapsed(clock, minutes=1)
+    assert len(details(stage, waits, "approval_reminded")) == 1
+    assert again(stage, waits).reminded_at is not None
+    lapsed(clock, minutes=10)
+    assert again(stage, waits).state == "EXPIRED"
+
+
+def test_what_nobody_decides_is_escalated_and_then_on_record_as_overdue(stage, clock):
+    """8.15: the breach of the last step is recorded; nothing is approved or denied by it."""
+    pacing(stage, escalate_after_s=900, escalate_to="duty")
+    waits = stage.approval(stage.propose())
+    lapsed(clock, minutes=16)
+    assert [said["to"] for said in details(stage, waits, "approval_escalated")] == ["duty"]
+    assert again(stage, waits).escalated_at is not None
+    lapsed(clock, minutes=16)
+    assert len(details(stage, waits, "approval_overdue")) == 1
+    assert again(stage, waits).state == "REQUESTED"
+    stage.approve(waits.action_id)
+    assert again(stage, waits).state == "APPROVED"
+
+
+def test_nobody_is_reminded_of_what_is_decided_or_stands_still(stage, clock):
+    pacing(stage, remind_before_s=600, escalate_after_s=900, escalate_to="duty")
+    decided, frozen = (stage.approval(stage.propose()) for _ in range(2))
+    stage.approve(decided.action_id)
+    with tenancy(stage.tenant):
+        book.freeze(
+            tenant_id=stage.tenant,
+            scope="tool",
+            value="issue_refund",
+            reason="Look.",
+            actor=ledger.SYSTEM,
+            at=clock.now(),
+        )
+    lapsed(clock, minutes=55)
+    for waits in (decided, frozen):
+        assert details(stage, waits, "approval_reminded") + details(stage, waits, "approval_escalated") == []
+    assert again(stage, frozen).state == "REQUESTED"
 
 
 def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
