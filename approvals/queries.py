@@ -311,6 +311,12 @@ def due(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     return list(found.values_list("tenant_id", "subject_id", "what"))
 
 
+def preparing(*, limit: int = 200) -> list[tuple[UUID, UUID]]:
+    """(tenant, approval) of the approvals whose target is read first. Outside row-level security."""
+    found = Due.objects.filter(what="prepare").order_by("due_at")[:limit]
+    return list(found.values_list("tenant_id", "subject_id"))
+
+
 @lru_cache(maxsize=4096)
 def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
     """A registered contract by its digest. Versions never change, so a process reads each once."""

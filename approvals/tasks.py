@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import clocks, follow_ups, leases, requests, work
+from approvals.operations import clocks, follow_ups, leases, preparing, requests, work
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -32,6 +32,8 @@ def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int
             with tenancy(tenant_id):
                 if what == "lease":
                     leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
+                elif what == "prepare":
+                    preparing.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
                 elif what in work.STEPS:
                     work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
                 else:
@@ -70,6 +72,19 @@ def turn_clocks() -> int:
             except (DatabaseError, Refused):
                 log.exception("the clock of %s was not turned", approval_id)
     return standing
+
+
+@shared_task
+def prepare() -> int:
+    """Go on with the approvals whose target was read; how many people are asked about now, or ended."""
+    at, moved = timezone.now(), 0
+    for tenant_id, approval_id in queries.preparing():
+        try:
+            with tenancy(tenant_id):
+                moved += preparing.go_on(tenant_id=tenant_id, approval_id=approval_id, at=at)
+        except (DatabaseError, Refused):
+            log.exception("the approval %s was not prepared", approval_id)
+    return moved
 
 
 @shared_task

@@ -58,11 +58,8 @@ app.conf.update(
             "kwargs": {"stay_s": 2.0},
             "options": {"expires": 5},
         },
-        "take-readings": {
-            "task": "reviews.tasks.take_readings",
-            "schedule": 1.0,
-            "options": {"expires": 5},
-        },
+        "read-before": {"task": "console.tasks.read_before", "schedule": 1.0, "options": {"expires": 5}},
+        "prepare": {"task": "approvals.tasks.prepare", "schedule": 1.0, "options": {"expires": 5}},
         "follow-ups": {
             "task": "approvals.tasks.propose_follow_ups",
             "schedule": 1.0,

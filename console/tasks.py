@@ -23,6 +23,7 @@ from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews import queries as after
+from reviews import tasks as after_tasks
 from reviews.operations import batches, budgets, hooks
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,14 @@ def lapse() -> int:
     """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
     at = timezone.now()
     return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys())
+
+
+@shared_task
+def read_before() -> int:
+    """Read the targets that somebody wants to know before an action runs, and go on with what waited for that."""
+    taken = after_tasks.take_readings()
+    before.prepare()
+    return taken
 
 
 @shared_task

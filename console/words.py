@@ -144,6 +144,7 @@ WARNINGS: Final[dict[str, str]] = {
 
 # An approval's state on the screen: an icon and a word, never a state's colour.
 APPROVALS: Final[dict[str, tuple[str, str]]] = {
+    "PREPARING": ("clock", "Target being read first"),
     "REQUESTED": ("clock", "Waits for a vote"),
     "APPROVED": ("tick", "Approved, not started"),
     "CONSUMED": ("tick", "Approved and started"),
@@ -263,7 +264,9 @@ EVENTS: Final[dict[str, str]] = {
     "policy_superseded": "Policy superseded",
     "session_opened": "Session opened",
     "session_closed": "Session closed",
+    "approval_preparing": "Target to be read before anybody is asked",
     "approval_requested": "Approval asked for",
+    "preflight_refused": "Refused by the preflight",
     "approved": "Approved",
     "approval_voided": "Approval set aside",
     "approval_consumed": "Approval used",

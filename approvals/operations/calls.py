@@ -18,7 +18,7 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import AgentVersion, Approval, Call, Session
-from approvals.operations.requests import approval_block, request_approval
+from approvals.operations.requests import approval_block, prepares, request_approval, want_reading
 from approvals.queries import disclosed_contract
 from approvals.rules import gate, nudge, pins, policy, registry
 from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings
@@ -365,6 +365,7 @@ def _validated(
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     need = policy.requirement(verdict.contract, rules)
     approval, drafts = None, []
+    prepare = prepares(verdict.contract, verdict.predicates)
     if need:
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
@@ -374,6 +375,7 @@ def _validated(
             version=policies["approval"],
             payload=verdict.payload,
             at=at,
+            prepare=prepare,
         )
         drafts.append(requested)
     block = {"approval": approval_block(approval)} if approval else {}
@@ -390,7 +392,10 @@ def _validated(
         actor=ledger.SYSTEM,
         at=at,
     )
-    return approval, [*drafts, validated]
+    drafts.append(validated)
+    if approval is not None and prepare:
+        drafts.append(want_reading(validated.head, approval, verdict.contract, at=at))
+    return approval, drafts
 
 
 def _first_entry(

@@ -24,7 +24,7 @@ from approvals.models import Approval, Attempt, Due, Grant
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.orders import grant_public_key, released, terms_of
-from approvals.operations.requests import approval_block, request_again, void
+from approvals.operations.requests import LIVE, approval_block, request_again, void
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
@@ -314,7 +314,7 @@ def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, a
     action = record.action(tenant_id, action_id)
     assert action is not None
     approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
-    if approval is not None and approval.state in ("REQUESTED", "APPROVED"):
+    if approval is not None and approval.state in LIVE:
         void(approval=approval, reason="The action was cancelled.", at=at)
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
     ledger.append(

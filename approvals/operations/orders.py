@@ -17,7 +17,7 @@ from approvals import queries
 from approvals.models import Approval, Executor, Grant
 from approvals.operations import clocks
 from approvals.operations.executors import owned
-from approvals.operations.requests import request_again
+from approvals.operations.requests import request_again, reserve_key
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
 from ledger.operations import record as ledger
@@ -132,10 +132,7 @@ def _want_reading(tenant_id: UUID, action_id: UUID, *, by: ledger.Actor, at: dat
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED" or head.entry is None:
         return
-    if "idempotency" in head.entry and record.idempotency(tenant_id, action_id) is None:
-        # What is looked up before must be looked up the same way after, and lookups may name the key.
-        request_hash = head.entry["idempotency"]["request_hash"]
-        ledger.reserve_idempotency(tenant_id=tenant_id, action_id=action_id, request_hash=request_hash, at=at)
+    reserve_key(head, at=at)
     ledger.append(head, ledger.Happening(kind="reading_wanted", detail={"for": "baseline"}), actor=by, at=at)
 
 

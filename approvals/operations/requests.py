@@ -6,7 +6,8 @@ rejected or lapsed one fails without having run.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,8 @@ from approvals import queries
 from approvals.models import Approval, Due, Grant
 from approvals.operations import clocks
 from approvals.queries import disclosed_contract, is_untellable
-from approvals.rules import pace, policy, rendering
+from approvals.rules import pace, policy, readings, rendering
+from approvals.rules.preflight import Preflight
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import digest, parse
@@ -25,6 +27,7 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
 
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
+LIVE = ("PREPARING", "REQUESTED", "APPROVED")
 
 
 class NoSuchApproval(Refused):
@@ -32,6 +35,15 @@ class NoSuchApproval(Refused):
 
     code = "NOT_FOUND"
     status = 404
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found out about a target before people are asked; `pointer` names the reading that is the baseline."""
+
+    preflight: Preflight
+    pointer: UUID | None = None
+    digest: str = ""
 
 
 def request_approval(
@@ -43,19 +55,23 @@ def request_approval(
     version: Any,
     payload: bytes,
     at: datetime,
+    prepare: bool = False,
+    found: Found | None = None,
 ) -> tuple[Approval, ledger.Draft]:
     """Ask people about an action that was just validated; what they will be shown is fixed here.
 
-    The event of the request is the caller's to write, with its own.
+    Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
+    own.
     """
     rules = policy.parse(parse(bytes(version.document)))
     reasons = policy.requirement(contract, rules) or ("POLICY_CHANGED",)
-    within = contract.decide_within_s or rules.decide_within_s
+    within = timedelta(seconds=contract.decide_within_s or rules.decide_within_s)
+    ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
         action_id=action_id,
-        state="REQUESTED",
+        state="PREPARING" if prepare else "REQUESTED",
         payload_hash=digest(payload),
         rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
         contract_digest=contract.digest,
@@ -65,25 +81,81 @@ def request_approval(
         step_up=rules.step_up,
         requester=requester,
         requested_at=at,
-        decide_by=at + timedelta(seconds=within),
+        decide_by=ready_by + within,
+        **(_known(found) if found else {}),
     )
-    insert(approval, *clocks.due(approval, pace.of(rules, approval.terms), at=at))
-    return approval, _requested(approval, reasons, at=at)
+    if prepare:
+        insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by))
+    else:
+        insert(approval, *clocks.due(approval, pace.of(rules, approval.terms), at=at))
+    return approval, _requested(approval, found, at=at)
 
 
-def _requested(approval: Approval, reasons: tuple[str, ...], *, at: datetime) -> ledger.Draft:
+def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
+    """Ask people about an action whose target was read, or did not answer in time."""
+    approval.state = "REQUESTED"
+    for name, value in _known(found).items():
+        setattr(approval, name, value)
+    ledger.write(_requested(approval, found, head=head, at=at))
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **_known(found))
+    Due.objects.filter(subject_id=approval.id).delete()
+    insert(*clocks.due(approval, queries.pace_of(approval), at=at))
+
+
+def prepares(contract: Contract, predicates: Iterable[str]) -> bool:
+    """Whether the target is read before people are asked; nothing else waits."""
+    return contract.verifiable and readings.wants_baseline(contract, predicates)
+
+
+def want_reading(head: ledger.Head, approval: Approval, contract: Contract, *, at: datetime) -> ledger.Draft:
+    """The event of the action that asks for the reading which an approval waits for."""
+    reserve_key(head, at=at)
+    what = "preflight" if contract.preparation.preflight else "baseline"
+    detail = {"for": what, "approval_id": str(approval.id)}
+    return ledger.draft(head, ledger.Happening(kind="reading_wanted", detail=detail), actor=ledger.SYSTEM, at=at)
+
+
+def reserve_key(head: ledger.Head, *, at: datetime) -> None:
+    """Make the idempotency key before a reading: what is looked up before must be looked up the same way after."""
+    assert head.entry is not None
+    if "idempotency" in head.entry and record.idempotency(head.tenant_id, head.id) is None:
+        request_hash = head.entry["idempotency"]["request_hash"]
+        ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash, at=at)
+
+
+def _known(found: Found) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "baseline_digest": found.digest,
+        "baseline_pointer": found.pointer,
+        "preflight_digest": found.preflight.digest,
+    }
+    return known | ({"risk": "HIGH"} if found.preflight.raises else {})
+
+
+def _requested(
+    approval: Approval, found: Found | None, *, at: datetime, head: ledger.Head | None = None
+) -> ledger.Draft:
+    detail: dict[str, Any] = {
+        "action_id": str(approval.action_id),
+        "payload_hash": approval.payload_hash,
+        "rendering_digest": approval.rendering_digest,
+        "decide_by": instant(approval.decide_by),
+        "rules": approval.policy_row.split(", "),
+    }
+    if found is not None:
+        detail["before"] = {
+            "baseline": str(found.pointer) if found.pointer else None,
+            "baseline_digest": found.digest,
+            "preflight": [each.document() for each in found.preflight.judged],
+            "touches": found.preflight.touches,
+            "raises": list(found.preflight.raises),
+        }
     return ledger.draft(
-        ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
+        head or ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
         ledger.Happening(
-            kind="approval_requested",
-            to="REQUESTED",
-            detail={
-                "action_id": str(approval.action_id),
-                "payload_hash": approval.payload_hash,
-                "rendering_digest": approval.rendering_digest,
-                "decide_by": instant(approval.decide_by),
-                "rules": list(reasons),
-            },
+            kind="approval_preparing" if approval.state == "PREPARING" else "approval_requested",
+            to=approval.state,
+            detail=detail,
             digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
         ),
         actor=ledger.SYSTEM,
@@ -113,9 +185,19 @@ def locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
 
 
 def fail_unrun(
-    approval: Approval, *, code: str, reason: str, actor: ledger.Actor, at: datetime, decision: str = ""
+    approval: Approval,
+    *,
+    code: str,
+    reason: str,
+    actor: ledger.Actor,
+    at: datetime,
+    decision: str = "",
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does."""
+    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does.
+
+    `more` is what else its agent is told.
+    """
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     if head.state != "VALIDATED":
         return
@@ -131,7 +213,7 @@ def fail_unrun(
                 "verification": {"status": "NOT_REQUIRED"},
                 **({"reconciliation": {"recovery_decision": decision}} if decision else {}),
             },
-            detail={"code": code, "reason": reason, "approval_id": str(approval.id)},
+            detail={"code": code, "reason": reason, "approval_id": str(approval.id), **(more or {})},
             view={"recovery_row": decision.partition(" ")[0]} if decision else {},
         ),
         actor=actor,
@@ -173,7 +255,7 @@ def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] 
 def void(*, approval: Approval, reason: str, at: datetime) -> None:
     """Set an approval aside; it authorises nothing any more."""
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
-    if head.state not in ("REQUESTED", "APPROVED"):
+    if head.state not in LIVE:
         return
     ledger.append(
         head,
@@ -182,7 +264,7 @@ def void(*, approval: Approval, reason: str, at: datetime) -> None:
         at=at,
     )
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
-    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+    Due.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
 
 
 def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
@@ -210,6 +292,8 @@ def request_again(
     if before is not None and before.state != "CONSUMED":
         void(approval=before, reason="The policy changed.", at=at)
     fresh = None
+    assert head.entry is not None
+    prepare = prepares(contract, head.entry["intended_outcome"]["expected_predicates"])
     if before is not None or policy.requirement(contract, rules):
         payload = record.opened(action.tenant_id, action.payload_pointer) or b""
         fresh, requested = request_approval(
@@ -220,10 +304,11 @@ def request_again(
             version=policies["approval"],
             payload=payload,
             at=at,
+            prepare=prepare,
         )
         ledger.write(requested)
     versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
-    ledger.append(
+    asked = ledger.append(
         head,
         ledger.Happening(
             kind="approval_revalidated",
@@ -239,6 +324,8 @@ def request_again(
         actor=ledger.SYSTEM,
         at=at,
     )
+    if fresh is not None and prepare:
+        ledger.write(want_reading(asked, fresh, contract, at=at))
 
 
 def _requester(action: Any) -> UUID:

@@ -1,8 +1,8 @@
 """Readings wanted before execution: when an order must know how its target stands (R-RC-09).
 
-A predicate or a lookup that speaks of `pre` compares with the state before the action. That state is read when an
-executor asks for the order, shortly before the start, and not when the agent asks: targets move while people think.
-A reading that has grown old is taken again.
+A predicate or a lookup that speaks of `pre` compares with the state before the action, and so does whoever approves it.
+That state is read before people are asked, and again when an executor asks for the order, shortly before the start:
+targets move while people think. A reading that has grown old is taken again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
     A check may compare with it without a word of the contract: a version that must move on, who held a right.
     """
     verification = contract.verification
-    if verification is not None and verification.document.get("baseline") is True:
+    if verification is not None and (verification.document.get("baseline") is True or contract.preparation.wanted):
         return True
     parts = (verification.lookup, *(source.document for source in verification.further)) if verification else ()
     texts = (text for part in parts for text in _texts(part))

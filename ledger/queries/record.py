@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 
 from ledger import keystore
 from ledger.models import (
@@ -164,10 +164,19 @@ def readings_taken(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
 
 def readings_wanted(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
     """Validated actions whose newest reading is wanted and not taken yet."""
-    asked = Event.objects.filter(tenant_id=tenant_id, subject_id=OuterRef("id"), kind="reading_wanted")
-    found = Action.objects.filter(Exists(asked), tenant_id=tenant_id, state=State.VALIDATED)
-    waiting = list(found.order_by("id").values_list("id", flat=True)[:limit])
-    return [action_id for action_id in waiting if readings(tenant_id, action_id)[-1][0] == "reading_wanted"]
+    found = ask(
+        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.state = 'VALIDATED' AND 'reading_wanted' ="
+        " (SELECT e.kind FROM ledger_event e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id"
+        " AND e.kind IN ('reading_wanted', 'reading_taken') ORDER BY e.seq DESC LIMIT 1) ORDER BY a.id LIMIT $2",
+        *(tenant_id, limit),
+    )
+    return [action_id for (action_id,) in found]
+
+
+def is_reading_wanted(tenant_id: UUID, action_id: UUID) -> bool:
+    """Whether an action's newest reading is wanted and not taken yet."""
+    asked = readings(tenant_id, action_id)
+    return bool(asked) and asked[-1][0] == "reading_wanted"
 
 
 def unsettled(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:

@@ -16,6 +16,7 @@ from uuid import UUID
 import orjson
 
 from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -24,7 +25,7 @@ from reviews.checks.interface import CheckFailed
 from reviews.operations import systems
 from reviews.operations.plans import Plan, Question, planned
 from reviews.rules.facts import Failure
-from reviews.rules.reading import Reading
+from reviews.rules.reading import Reading, shown
 
 READ_TIMEOUT_S = 10.0
 ALL_WITHIN_S = 20.0
@@ -61,13 +62,15 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
         return False
     with tenancy(tenant_id):
         head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-        if head.state != State.VALIDATED:
+        if head.state != State.VALIDATED or not record.is_reading_wanted(tenant_id, action_id):
             return False
+        # Who goes on from the event knows no reading, only what expressions would see of it.
+        document = asdict(reading) | {"shown": shown(reading, plan.contract.required_effects)}
         kept = ledger.seal(
             tenant_id=tenant_id,
             subject_id=action_id,
             purpose="baseline",
-            data=masked(orjson.dumps(asdict(reading), default=plain), plan),
+            data=masked(orjson.dumps(document, default=plain), plan),
             media_type="application/json",
             source=reading.source,
             at=at,

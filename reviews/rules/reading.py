@@ -115,7 +115,8 @@ def _shown_effect(effect: Effect) -> dict[str, Any]:
 
 
 def restored(document: Mapping[str, Any]) -> Reading:
-    """The reading that was written as JSON: the inverse of `dataclasses.asdict`."""
+    """The reading that was written as JSON: the inverse of `dataclasses.asdict`, whatever was `shown` beside it."""
+    document = {name: part for name, part in document.items() if name != "shown"}
     effects = tuple(
         Effect(
             **{

@@ -220,6 +220,7 @@ _TRIED = {
 }
 _DECIDED: dict[str | None, tuple[str, Family]] = {
     None: ("No approval needed", Family.TRUE),
+    "PREPARING": ("Target being read first", Family.WAITING),
     "REQUESTED": ("Waiting for approval", Family.WAITING),
     "APPROVED": ("Approved", Family.TRUE),
     "CONSUMED": ("Approved", Family.TRUE),
@@ -292,6 +293,8 @@ def headline(
     """The one line that sums an action up: what is so, and what was found against it."""
     if contradicted:
         return "Settled, then contradicted: outcome unknown"
+    if state is State.VALIDATED and approval == "PREPARING":
+        return "Its target is read before anybody is asked"
     if state is State.VALIDATED and approval == "REQUESTED":
         return "Waiting for approval"
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":

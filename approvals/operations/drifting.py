@@ -1,0 +1,121 @@
+"""Drift: the target as it was frozen when people were asked, and as the newest reading has it (B31).
+
+The readings are made by reviews and come here through events of the action: `reading_wanted` asks, `reading_taken`
+brings the sealed reading. An approval names the reading that it was asked on; nothing of that is ever changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from approvals.models import Approval
+from approvals.queries import disclosed_contract
+from approvals.rules import drift, readings
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.rules.contract import Contract
+from ledger.rules.sealing import CannotOpen
+
+# A page that is opened again within so short a time shows the reading that it asked for before.
+SEEN_FOR = timedelta(seconds=20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A reading of an action's target: its place in the record, the state that it shows, and `pre` as it is seen."""
+
+    pointer: UUID
+    at: datetime
+    state: drift.State
+    shown: Mapping[str, Any]
+    foreign: bool
+
+
+def newest(tenant_id: UUID, action_id: UUID) -> Taken | None:
+    """The newest reading of an action's target; None where none was taken, or it was erased."""
+    found = [(at, detail) for kind, at, detail in record.readings(tenant_id, action_id) if kind == "reading_taken"]
+    return _opened(tenant_id, UUID(found[-1][1]["pointer"]), found[-1][0]) if found else None
+
+
+def baseline_of(approval: Approval) -> Taken | None:
+    """The reading that an approval was asked on."""
+    if approval.baseline_pointer is None:
+        return None
+    return _opened(approval.tenant_id, approval.baseline_pointer, approval.requested_at)
+
+
+def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> Taken | None:
+    try:
+        data = record.opened(tenant_id, pointer)
+    except CannotOpen:
+        return None
+    if data is None:
+        return None
+    document = orjson.loads(data)
+    return Taken(
+        pointer=pointer,
+        at=at,
+        state=drift.state_of(document),
+        shown=document.get("shown", {}),
+        foreign="wrong_tenant" in document.get("indicators", ()),
+    )
+
+
+def since_asked(approval: Approval) -> drift.Drift | None:
+    """What changed since people were asked, by the newest reading; None where there is nothing to compare."""
+    if approval.baseline_pointer is None:
+        return None
+    now = newest(approval.tenant_id, approval.action_id)
+    if now is None or now.pointer == approval.baseline_pointer:
+        return None
+    then = baseline_of(approval)
+    return (
+        None
+        if then is None
+        else drift.compare(then.state, now.state, volatile=_contract(approval).preparation.volatile)
+    )
+
+
+def check(approval: Approval) -> None:
+    """Refuse where the target is materially another than the one that people were asked about."""
+    found = since_asked(approval)
+    if found is not None and found.material:
+        raise drift.PreconditionDrift(errors=[each.document() for each in found.material])
+
+
+def look_again(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
+    """Ask for a reading, because somebody looks at the approval; whether one was asked for."""
+    if approval.state != "REQUESTED" or not wants_reading(approval):
+        return False
+    asked = record.readings(approval.tenant_id, approval.action_id)
+    if asked and (asked[-1][0] == "reading_wanted" or at - asked[-1][1] < SEEN_FOR):
+        return False
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    if head.state != "VALIDATED":
+        return False
+    detail = {"for": "drift", "approval_id": str(approval.id)}
+    ledger.append(head, ledger.Happening(kind="reading_wanted", detail=detail), actor=by, at=at)
+    return True
+
+
+def wants_reading(approval: Approval) -> bool:
+    """Whether the state of the target matters to an approval at all."""
+    if approval.baseline_pointer is not None:
+        return True
+    return readings.wants_baseline(_contract(approval), _predicates(approval))
+
+
+def _predicates(approval: Approval) -> list[str]:
+    action = record.action(approval.tenant_id, approval.action_id)
+    entry = record.entry(approval.tenant_id, action.id, action.seq) if action else None
+    return list(entry["intended_outcome"]["expected_predicates"]) if entry else []
+
+
+def _contract(approval: Approval) -> Contract:
+    return disclosed_contract(approval.tenant_id, approval.contract_digest)

@@ -1,0 +1,85 @@
+"""Preparation: what is known of a target before anybody is asked about an action.
+
+An approval whose contract asks for it begins as PREPARING. The reading is asked for with it and taken by reviews. When
+it comes, the contract's preflight is judged over it: a doomed action ends here, and nobody was notified. Else the
+reading is frozen in the approval as its baseline, and people are asked. A system that is silent is not waited for
+longer than the contract says: then people are asked with an unknown baseline, which raises the risk.
+
+If we crash anywhere, the row of what is due stands, and the next tick goes on.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Approval, Due
+from approvals.operations import drifting
+from approvals.operations.drifting import Taken
+from approvals.operations.requests import Found, ask_prepared, fail_unrun, locked, void
+from approvals.queries import disclosed_contract
+from approvals.rules import preflight
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.rules.canonical import parse
+from ledger.rules.contract import Contract
+
+REFUSED = "PREFLIGHT_REFUSED"
+
+
+def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
+    """Ask people, or refuse, once the reading is there or its time is over; whether the approval moved on."""
+    head = locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    if head.state != "PREPARING":
+        Due.objects.filter(subject_id=approval_id, what="prepare").delete()
+        return False
+    contract = disclosed_contract(tenant_id, approval.contract_digest)
+    waits = record.is_reading_wanted(tenant_id, approval.action_id)
+    taken = None if waits else drifting.newest(tenant_id, approval.action_id)
+    if taken is None and at < approval.requested_at + timedelta(seconds=contract.preparation.within_s):
+        return False
+    found = find(approval, contract, taken)
+    if found.preflight.refusals:
+        refuse(approval, found.preflight, at=at)
+        return True
+    ask_prepared(head, approval, found, at=at)
+    return True
+
+
+def find(approval: Approval, contract: Contract, taken: Taken | None) -> Found:
+    """What is known of the target: the baseline, and the preflight over it. Only a strong reading tells anything."""
+    known = taken is not None and taken.state.strong
+    action = record.action(approval.tenant_id, approval.action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    bindings = {
+        "pre": taken.shown if taken is not None and known else {},
+        "sr": parse(record.opened(approval.tenant_id, action.payload_pointer) or b"{}"),
+        "scope": _scope(action),
+    }
+    judged = preflight.judge(contract.preparation, bindings, known=known, foreign=taken is not None and taken.foreign)
+    if taken is None or not known:
+        return Found(preflight=judged)
+    return Found(judged, pointer=taken.pointer, digest=taken.state.digest(contract.preparation.volatile))
+
+
+def _scope(action: Any) -> dict[str, Any]:
+    """The scope as it is known before the action runs; the idempotency key is a secret and no condition's business."""
+    return {
+        "tenant": record.tenant_by_id(action.tenant_id).slug,
+        "principal": action.agent,
+        "action_id": str(action.id),
+        "target": action.target,
+        "trace_id": action.trace_id,
+    }
+
+
+def refuse(approval: Approval, judged: preflight.Preflight, *, at: datetime) -> None:
+    """End a doomed action: nobody was asked, and the agent is told which condition failed and what was read."""
+    void(approval=approval, reason="The preflight showed that the action could not succeed.", at=at)
+    more = {"conditions": [each.document() for each in judged.refusals]}
+    fail_unrun(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
