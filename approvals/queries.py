@@ -21,6 +21,7 @@ from approvals.models import (
     Call,
     Comment,
     Due,
+    Emergency,
     Executor,
     Grant,
     Session,
@@ -265,6 +266,31 @@ def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Coll
 def approver_key(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
     """The passkey of this credential, in whatever state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
+
+
+def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
+    """The human behind an account; an account that is not in the roster is somebody of its own."""
+    row = approver(tenant_id, actor_id)
+    return row.person_id if row is not None else actor_id
+
+
+def emergency(tenant_id: UUID, emergency_id: UUID) -> Emergency | None:
+    return first(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
+
+
+def emergency_of(tenant_id: UUID, approval_id: UUID) -> Emergency | None:
+    """The use of break-glass that granted an approval."""
+    return first(Emergency, "tenant_id = $1 AND approval_id = $2", tenant_id, approval_id)
+
+
+def emergencies(
+    tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
+) -> list[Emergency]:
+    """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first."""
+    found = Emergency.objects.filter(tenant_id=tenant_id, reviewed_at__isnull=not reviewed)
+    if not reviewed:
+        return list(found.order_by("review_by", "id")[:limit])
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:

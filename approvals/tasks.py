@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from celery import shared_task
@@ -12,7 +13,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import clocks, follow_ups, leases, preparing, requests, work
+from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, requests, work
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -23,8 +24,15 @@ log = logging.getLogger(__name__)
 LOOK_BACK = timedelta(hours=1)
 
 
-def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int:
-    """End what has run out, each in a transaction of its own; `unverifiable` names a tenant's systems that are away."""
+def lapse(
+    unverifiable: Callable[[UUID], Collection[str]] = lambda _: (),
+    alarm: Callable[[Any, datetime], None] = lambda used, at: None,
+) -> int:
+    """End what has run out, each in a transaction of its own.
+
+    `unverifiable` names a tenant's systems that are away; `alarm` is raised about a use of break-glass that nobody
+    reviewed in time, in the transaction that notes it.
+    """
     at = timezone.now()
     due = queries.due(at=at)
     for tenant_id, subject_id, what in due:
@@ -36,6 +44,10 @@ def lapse(unverifiable: Callable[[UUID], Collection[str]] = lambda _: ()) -> int
                     preparing.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
                 elif what in work.STEPS:
                     work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
+                elif what == "review":
+                    unreviewed = emergencies.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
+                    if unreviewed is not None:
+                        alarm(unreviewed, at)
                 else:
                     away = unverifiable(tenant_id)
                     requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from approvals import queries as before
-from approvals.operations import votes
-from approvals.rules import rendering
+from approvals.operations import emergencies, votes
+from approvals.rules import emergency, rendering
 from console import queries, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
@@ -15,6 +15,7 @@ from console.contradicted import contradicted, shown
 from console.kin import kin
 from ledger.queries import record
 from ledger.rules.money import money
+from ledger.rules.refusals import Refused
 from reviews.operations.reports import report_on
 
 
@@ -52,6 +53,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "report": report_on(action, told.entry).text,
         "why_not": why_not,
         "vote": None if why_not else _ballot(told, approval),
+        "glass": _glass(told, approval, caller, at=at),
         "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
     }
 
@@ -93,6 +95,25 @@ def _ballot(told: Account, approval: Any) -> dict[str, Any]:
         "reject": f"Reject this {thing}",
         "signature_class": approval.step_up,
         "signed_with": words.SIGNATURES[approval.step_up],
+    }
+
+
+def _glass(told: Account, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
+    """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
+    rule = emergencies.rule_of(approval.tenant_id)
+    place = before.approver(approval.tenant_id, caller.actor.id)
+    if approval.state != "REQUESTED" or at >= approval.decide_by or approval.requester == caller.actor.id:
+        return None
+    try:
+        emergency.check_use(rule, roles=caller.roles, groups=place.groups if place and place.active else ())
+    except Refused:
+        return None
+    return {
+        "href": told.page("approval-vote", approval.id),
+        "signature_class": rule.step_up,
+        "signed_with": words.SIGNATURES[rule.step_up],
+        "reviewers": rule.reviewers,
+        "within": rule.review_by(used_at=at),
     }
 
 

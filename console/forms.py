@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from approvals.rules import binding
+from approvals.rules import binding, emergency
 from console import words
 from ledger.rules.retention import MOST_DAYS, Policy
 from reviews.rules import incidents
@@ -99,6 +99,16 @@ class Confirmation(forms.Form):
 
     def accepted(self) -> bool:
         return bool(self.cleaned_data["answer"] == "confirm")
+
+
+class EmergencyReview(forms.Form):
+    """What somebody found who looked at a use of break-glass afterwards."""
+
+    finding = forms.ChoiceField(
+        choices=[(each.value, each.value) for each in emergency.Finding],
+        error_messages={"required": "Say whether it was justified."},
+    )
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say what you looked at."})
 
 
 class Lift(forms.Form):

@@ -70,6 +70,8 @@ def _frame(request: Any) -> dict[str, Any]:
         "seal": seal(tenant.id, at=request.as_of),
         "alarms": [words.alarm(each.kind) for each in log.alarms(tenant.id)],
         "ledger": reverse("ledger", args=[slug]),
+        "glass": before.emergencies(tenant.id, limit=10),
+        "emergencies": reverse("emergencies", args=[slug]),
         "freezes": freezes,
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

@@ -62,8 +62,16 @@ def _asked(said: Said) -> str:
     )
 
 
+_VOTED = {
+    "approved": "approved",
+    "rejected": "rejected",
+    "changes_requested": "asked for changes to",
+    "break_glass_used": "broke the glass, and alone approved,",
+}
+
+
 def _voted(said: Said) -> str:
-    verdict = {"approved": "approved", "rejected": "rejected", "changes_requested": "asked for changes to"}[said.kind]
+    verdict = _VOTED[said.kind]
     if not said.detail.get("statement_hash"):
         return f"It ended: {said.text('reason') or words.event(said.kind).lower()}"
     signed = words.SIGNATURES.get(said.text("evidence_class"), said.text("evidence_class"))

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
-from console import erasing, exporting, integrity, operations, queries
+from console import erasing, exporting, glass, integrity, operations, queries
 from console.notices import operations as notices
 from console.notices import sending
 from ledger.operations import exports
@@ -37,7 +37,7 @@ DELIVERIES_KEPT = timedelta(days=7)
 def lapse() -> int:
     """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
     at = timezone.now()
-    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys())
+    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys(), glass.overdue)
 
 
 @shared_task

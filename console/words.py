@@ -156,6 +156,7 @@ VERDICTS: Final[dict[str, tuple[str, str]]] = {
     "approve": ("tick", "approved"),
     "reject": ("cross", "rejected"),
     "request_changes": ("refresh", "asked for changes"),
+    "break_glass": ("alarm", "broke the glass"),
 }
 SIGNATURES: Final[dict[str, str]] = {
     "A": "passkey",
@@ -269,6 +270,9 @@ EVENTS: Final[dict[str, str]] = {
     "preflight_refused": "Refused by the preflight",
     "approved": "Approved",
     "approval_voided": "Approval set aside",
+    "break_glass_used": "Break-glass used",
+    "break_glass_reviewed": "Break-glass reviewed",
+    "break_glass_review_overdue": "Review of break-glass overdue",
     "approval_consumed": "Approval used",
     "vote_refused": "Vote refused",
     "key_enrolled": "Passkey put forward",

@@ -72,6 +72,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     case = execute(shop, clock)
     look(shop, session, case)
     settle(shop, case)
+    let_through(shop)
     retain(shop, lambda api: Recorded(api, sent))
     audit(shop)
     return sent
@@ -158,6 +159,16 @@ def talk(shop: Workshop) -> None:
     shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "No page links to it."})
     shop.reviewer.get(f"{path}/thread")
     shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
+
+
+def let_through(shop: Workshop) -> None:
+    """An emergency: one operator alone, and a reviewer who looks at it afterwards."""
+    rule = {"enabled": True, "step_up": "C", "reviewers": 1}
+    shop.operator_key.post("/policies/approval", {"version": "glass", "document": {"break_glass": rule}})
+    approval = shop.approval_of(shop.propose(path="old/burning.md"))
+    shop.vote(approval, shop.operator, verdict="break_glass", reason="It is on fire.")
+    used = shop.operator.get("/emergencies").json()["items"][0]["emergency_id"]
+    shop.reviewer.post(f"/emergencies/{used}/reviews", {"finding": "justified", "reason": "It was."})
 
 
 def settle(shop: Workshop, case: dict[str, Any]) -> None:

@@ -85,8 +85,21 @@ def ask(
             at=at,
         )
         raise
-    salt = secrets.token_bytes(32)
     voter = replace(voter, credential_id=key.credential_id)
+    return _written(covers, verdict, voter, reason, session_hash, at=at)
+
+
+def _written(
+    covers: binding.Coverage,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    session_hash: str,
+    *,
+    at: datetime,
+) -> Asked:
+    tenant_id, approval_id = UUID(covers.tenant), UUID(covers.approval_id)
+    salt = secrets.token_bytes(32)
     statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
     Challenge.objects.filter(tenant_id=tenant_id, approval_id=approval_id, expires_at__lt=at - KEPT).delete()
     row = Challenge.objects.create(
@@ -103,7 +116,7 @@ def ask(
         created_at=at,
         expires_at=at + LIFE,
     )
-    return Asked(row=row, credential_id=key.credential_id)
+    return Asked(row=row, credential_id=voter.credential_id)
 
 
 def _key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:

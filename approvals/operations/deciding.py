@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from approvals.models import Approval, Due, Vote
+from approvals.operations import emergencies
 from approvals.operations.requests import approval_block, fail_unrun
 from approvals.rules import binding, policy
 from ledger.operations import record as ledger
@@ -24,6 +25,9 @@ def decide(
     at: datetime,
 ) -> None:
     """Put a vote on record, with its statement and what proves it, and do what it leads to; one vote decides."""
+    if row.verdict == binding.Verdict.BREAK_GLASS:
+        emergencies.use(head, approval, row, evidence=evidence, detail=detail, at=at)
+        return
     rules = policy.parse(parse(bytes(record.active_policies(approval.tenant_id)["approval"].document)))
     approved = row.verdict == binding.Verdict.APPROVE
     state = "APPROVED" if approved else "REJECTED"

@@ -266,7 +266,7 @@ def _consume(approval: Approval, action_id: UUID, *, at: datetime) -> None:
 def approver_of(approval: Approval) -> UUID | None:
     """Who approved, for the entry's approval block."""
     votes = queries.votes_of(approval.tenant_id, approval.id)
-    return next((vote.voter for vote in votes if vote.verdict == "approve"), None)
+    return next((vote.voter for vote in votes if vote.verdict in binding.AUTHORISING), None)
 
 
 def _fail_closed(head: ledger.Head, action: Any, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Refused:

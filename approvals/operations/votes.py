@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Session, Vote
-from approvals.operations import clocks, signatures
+from approvals.operations import clocks, emergencies, signatures
 from approvals.operations.deciding import decide
 from approvals.operations.requests import NoSuchApproval, locked
 from approvals.rules import binding, rendering
@@ -177,6 +177,8 @@ def check(
     assert action is not None
     session = queries.session(approval.tenant_id, action.session_id)
     assert session is not None
+    if verdict is binding.Verdict.BREAK_GLASS:
+        emergencies.check(approval.tenant_id, voter)
     freezes = record.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
@@ -213,7 +215,7 @@ def write_statement(
             nonce=secrets.token_hex(32),
             voter=voter.actor,
             person=voter.person,
-            role=binding.REVIEWER,
+            role=binding.OPERATOR if verdict is binding.Verdict.BREAK_GLASS else binding.REVIEWER,
             groups=voter.groups,
             delegated_by=voter.delegated_by,
             verdict=verdict,

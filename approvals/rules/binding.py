@@ -39,6 +39,7 @@ TYPE = "vote"
 MEDIA_TYPE = "application/json"
 CANONICALISATION = "RFC 8785, integers only"
 REVIEWER = "reviewer"
+OPERATOR = "operator"
 # The group that every active approver is in without being named.
 EVERYBODY = "reviewers"
 MAX_USES = 1
@@ -54,15 +55,20 @@ class Verdict(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     REQUEST_CHANGES = "request_changes"
+    BREAK_GLASS = "break_glass"
 
 
 MEANING = {
     Verdict.APPROVE: "I have seen this request as rendered and I authorise one execution of exactly this payload.",
     Verdict.REJECT: "I have seen this request as rendered and I refuse it.",
     Verdict.REQUEST_CHANGES: "I have seen this request as rendered and I want another one in its place.",
+    Verdict.BREAK_GLASS: (
+        "I have seen this request as rendered and, in an emergency, I alone authorise one execution of exactly this"
+        " payload. Others will review that."
+    ),
 }
 
-
+AUTHORISING = frozenset({Verdict.APPROVE, Verdict.BREAK_GLASS})
 DENYING = frozenset({Verdict.REJECT, Verdict.REQUEST_CHANGES})
 
 
@@ -357,13 +363,13 @@ def check_vote(
     at: datetime,
 ) -> None:
     """Nothing if the vote counts, else the refusal. `requesters` are all who stand behind the request."""
-    _check_person(voter, requesters)
+    _check_person(voter, requesters, verdict)
     if not undecided:
         raise AlreadyDecided
     if at >= decide_by:
         raise ApprovalLapsed
     _check_seen(seen, coverage)
-    if frozen and verdict is Verdict.APPROVE:
+    if frozen and verdict in AUTHORISING:
         raise TargetFrozen
     if not _is_strong_enough(voter.evidence_class, coverage.step_up, verdict):
         raise StepUpRequired
@@ -405,8 +411,9 @@ def is_as_strong(evidence_class: str, wanted: str) -> bool:
     return len(evidence_class) == 1 and evidence_class in order and order.index(evidence_class) <= order.index(wanted)
 
 
-def _check_person(voter: Voter, requesters: frozenset[str]) -> None:
-    if REVIEWER not in voter.roles:
+def _check_person(voter: Voter, requesters: frozenset[str], verdict: Verdict) -> None:
+    # Who may break the glass is the policy's word (`emergency.check_use`).
+    if verdict is not Verdict.BREAK_GLASS and REVIEWER not in voter.roles:
         raise NotEligible
     if voter.actor in requesters:
         raise SelfApproval

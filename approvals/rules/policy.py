@@ -35,7 +35,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache, reduce
 from typing import Any
 
-from approvals.rules import hours, policy_document
+from approvals.rules import emergency, hours, policy_document
 from approvals.rules.facts import Facts, bindings
 from approvals.rules.facts import compile as compile_condition
 from approvals.rules.hours import Hours
@@ -93,16 +93,6 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BreakGlass:
-    """The emergency policy (C-21): off unless a policy says otherwise. `groups` may use it, all reviewers if empty."""
-
-    enabled: bool = False
-    groups: frozenset[str] = frozenset()
-    review_within_s: int = _DAY
-    reviewers: int = 2
-
-
-@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Against floods (B38): waiting requests of one agent, votes of one person in a minute; 0 is no limit."""
 
@@ -132,7 +122,7 @@ class ApprovalPolicy:
     question_pause_s: int
     batch: Batch
     limits: Limits
-    break_glass: BreakGlass
+    break_glass: emergency.Rule
     reviewer_quality: str
 
     def decide_by(self, *, requested_at: datetime) -> datetime:
@@ -188,7 +178,7 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
         question_pause_s=plain.get("question_pause_s", 4 * 3600),
         batch=_batch(plain.get("batch", {})),
         limits=Limits(**plain.get("limits", {})),
-        break_glass=_break_glass(plain.get("break_glass", {})),
+        break_glass=emergency.read(plain),
         reviewer_quality=plain.get("privacy", {}).get("reviewer_quality", "team"),
     )
 
@@ -354,12 +344,3 @@ def _demands(said: Mapping[str, Any]) -> Demands:
 
 def _batch(said: Mapping[str, Any]) -> Batch:
     return Batch(most=said.get("most", 1), side_effect_classes=frozenset(said.get("side_effect_classes", ())))
-
-
-def _break_glass(said: Mapping[str, Any]) -> BreakGlass:
-    return BreakGlass(
-        enabled=said.get("enabled", False),
-        groups=frozenset(said.get("groups", ())),
-        review_within_s=said.get("review_within_s", _DAY),
-        reviewers=said.get("reviewers", 2),
-    )

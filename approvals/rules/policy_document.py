@@ -101,6 +101,7 @@ SCHEMA: dict[str, Any] = _object(
         groups=_list(_GROUP, least=1, most=20),
         review_within_s=_seconds(7 * _DAY, 60),
         reviewers={"type": "integer", "minimum": 1, "maximum": 10},
+        step_up={"enum": ["A", "B", "C"]},
     ),
     privacy=_object(reviewer_quality={"enum": ["off", "team", "person"]}),
     require={

@@ -149,7 +149,7 @@ class HeartbeatBody(Body):
 
 
 class VoteBody(Body):
-    verdict: Literal["approve", "reject", "request_changes"]
+    verdict: Literal["approve", "reject", "request_changes", "break_glass"]
     payload_hash: str
     rendering_digest: str
     reason: Annotated[str, Field(max_length=4000)] = ""

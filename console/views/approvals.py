@@ -58,7 +58,7 @@ def approval(request: Request, approval_id: UUID) -> HttpResponse:
     return page
 
 
-@in_tenant("reviewer")
+@in_tenant("reviewer", "operator")
 @require_POST
 def vote(request: Request, approval_id: UUID) -> HttpResponse:
     form = Vote(request.POST)

@@ -70,6 +70,7 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     day.propose(shop)
     day.talk(shop)
     day.settle(shop, day.execute(shop, clock))
+    day.let_through(shop)
     shop.auditor.post("/exports", {"from": 1, "to": 9})
     day.retain(shop, lambda api: Twice(api, doubled))
 

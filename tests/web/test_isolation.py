@@ -207,6 +207,7 @@ FORM = {
     "step": "why",
     "done": "yes",
     "to": "pause",
+    "finding": "justified",
 }
 
 
@@ -235,6 +236,7 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "erasure_id",
         "hold_id",
         "retention_id",
+        "emergency_id",
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
     # No call tells of these: any id of the tenant's stands for them.

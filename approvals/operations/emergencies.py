@@ -1,0 +1,173 @@
+"""Break-glass: used by one operator alone, and reviewed by others afterwards (C-21, R-AP-14).
+
+What must be true after a crash: the grant of the approval, its emergency and the review that waits for others are one
+transaction; there is no glass broken without a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Approval, Due, Emergency, Vote
+from approvals.operations.requests import approval_block
+from approvals.rules import binding, emergency, policy
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+from ledger.tenancy import insert
+
+
+class NoSuchEmergency(Refused):
+    """There is no such use of break-glass here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def rule_of(tenant_id: UUID) -> emergency.Rule:
+    """What the approval policy in force says of break-glass."""
+    return _policy(tenant_id).break_glass
+
+
+def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
+    return policy.stored(bytes(record.active_policies(tenant_id)["approval"].document))
+
+
+def check(tenant_id: UUID, voter: binding.Voter) -> None:
+    """Nothing if this person may break the glass here, signing as they do; else the refusal."""
+    rule, place = rule_of(tenant_id), queries.approver(tenant_id, UUID(voter.actor))
+    emergency.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
+    if not binding.is_as_strong(voter.evidence_class, rule.step_up):
+        raise binding.StepUpRequired
+
+
+def use(
+    head: ledger.Head,
+    approval: Approval,
+    row: Vote,
+    *,
+    evidence: tuple[ledger.Sealed, ...],
+    detail: Mapping[str, Any],
+    at: datetime,
+) -> None:
+    """Grant the approval by one operator's signature, for minutes, and open the review of it."""
+    rules, actor = _policy(approval.tenant_id), ledger.Actor("person", row.voter)
+    used = _used(approval, row, rules.break_glass, at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="break_glass_used",
+            to="APPROVED",
+            detail={**detail, "emergency_id": str(used.id)},
+            evidence=evidence,
+        ),
+        actor=actor,
+        at=at,
+    )
+    approval.release_by = emergency.release_by(policy_says=rules.release_by(decided_at=at), used_at=at)
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
+        state="APPROVED", decided_at=at, release_by=approval.release_by, emergency=True
+    )
+    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+    _open_review(used, rules.break_glass, actor, at=at)
+    ledger.append(
+        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.Happening(
+            kind="approval_granted",
+            changes={"approval": approval_block(approval, approver=row.voter)},
+            detail={"approval_id": str(approval.id), "emergency_id": str(used.id)},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def _used(approval: Approval, row: Vote, rule: emergency.Rule, *, at: datetime) -> Emergency:
+    used = Emergency(
+        tenant_id=approval.tenant_id,
+        id=ledger.new_id(at),
+        action_id=approval.action_id,
+        approval_id=approval.id,
+        used_by=row.voter,
+        reason=row.reason,
+        used_at=at,
+        review_by=rule.review_by(used_at=at),
+    )
+    insert(used, Due(tenant_id=used.tenant_id, subject_id=used.id, what="review", due_at=used.review_by))
+    return used
+
+
+def _open_review(used: Emergency, rule: emergency.Rule, actor: ledger.Actor, *, at: datetime) -> None:
+    ledger.append(
+        ledger.Head(tenant_id=used.tenant_id, id=used.id, kind="emergency"),
+        ledger.Happening(
+            kind="break_glass_used",
+            to="USED",
+            detail={
+                "approval_id": str(used.approval_id),
+                "action_id": str(used.action_id),
+                "reviewers": rule.reviewers,
+                "review_by": instant(used.review_by),
+            },
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def review(
+    *, tenant_id: UUID, emergency_id: UUID, finding: emergency.Finding, reason: str, by: ledger.Actor, at: datetime
+) -> str:
+    """Put on record what one other person found; the state after."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    used = queries.emergency(tenant_id, emergency_id)
+    if used is None:
+        raise NoSuchEmergency
+    wanted = _wanted(used)
+    before = [each["person"] for each in used.reviews]
+    person = str(queries.person_of(tenant_id, by.id))
+    emergency.check_review(
+        reviewer=person,
+        used_by=str(queries.person_of(tenant_id, used.used_by)),
+        reviewed_by=before,
+        wanted=wanted,
+    )
+    done = emergency.is_reviewed([*before, person], wanted=wanted)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="break_glass_reviewed", to="REVIEWED" if done else None, detail={"finding": finding, "reason": reason}
+        ),
+        actor=by,
+        at=at,
+    )
+    said = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
+    Emergency.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
+        reviews=[*used.reviews, said], reviewed_at=at if done else None
+    )
+    if done:
+        Due.objects.filter(subject_id=emergency_id, what="review").delete()
+    return "REVIEWED" if done else "USED"
+
+
+def _wanted(used: Emergency) -> int:
+    """How many others must look: the number that stood in the event that opened the review."""
+    _, _, opened = record.history(used.tenant_id, used.id)[0]
+    assert opened is not None
+    return int(opened["reviewers"])
+
+
+def overdue(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
+    """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    used = queries.emergency(tenant_id, emergency_id)
+    Due.objects.filter(subject_id=emergency_id, what="review").delete()
+    if used is None or used.reviewed_at is not None:
+        return None
+    ledger.append(head, ledger.Happening(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)
+    return used
