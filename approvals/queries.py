@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import Count, Q
 
 from approvals.models import (
+    Absence,
     Agent,
     AgentVersion,
     Approval,
@@ -20,6 +21,7 @@ from approvals.models import (
     Attempt,
     Call,
     Comment,
+    Delegation,
     Due,
     Emergency,
     Executor,
@@ -253,6 +255,56 @@ def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
 def approvers(tenant_id: UUID) -> list[Approver]:
     """Everybody who may decide now."""
     return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
+
+
+def delegations_to(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
+    """The powers that are lent to somebody now. Whether one fits an action is for `rules.lending.usable`."""
+    return _in_force(tenant_id, at, to_actor=actor_id)
+
+
+def delegations_of(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
+    """What somebody has lent or was lent, as far as it has not ended; later ones too."""
+    either = Q(from_actor=actor_id) | Q(to_actor=actor_id)
+    open_ones = Delegation.objects.filter(either, tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(open_ones.order_by("starts_at", "id"))
+
+
+def delegations(tenant_id: UUID, at: datetime) -> list[Delegation]:
+    """Every delegation that has not ended."""
+    open_ones = Delegation.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(open_ones.order_by("starts_at", "id"))
+
+
+def delegation(tenant_id: UUID, delegation_id: UUID) -> Delegation | None:
+    return Delegation.objects.filter(tenant_id=tenant_id, id=delegation_id).first()
+
+
+def _in_force(tenant_id: UUID, at: datetime, **who: UUID) -> list[Delegation]:
+    found = Delegation.objects.filter(
+        tenant_id=tenant_id, ended_at__isnull=True, starts_at__lte=at, ends_at__gt=at, **who
+    )
+    return list(found.order_by("starts_at", "id"))
+
+
+def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
+    """Whether somebody is away now."""
+    return actor_id in absent(tenant_id, at)
+
+
+def absent(tenant_id: UUID, at: datetime) -> set[UUID]:
+    """Everybody who is away now."""
+    found = Absence.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, starts_at__lte=at, ends_at__gt=at)
+    return set(found.values_list("actor_id", flat=True))
+
+
+def absences(tenant_id: UUID, at: datetime) -> list[Absence]:
+    """Every absence that has not ended, begun or not."""
+    found = Absence.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(found.order_by("starts_at", "id"))
+
+
+def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
+    return Absence.objects.filter(tenant_id=tenant_id, id=absence_id).first()
 
 
 def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:

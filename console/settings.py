@@ -273,11 +273,6 @@ MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_TOTP_ISSUER = "Counterfoil"
 MFA_TOTP_TOLERANCE = 1
 MFA_WEBAUTHN_USER_VERIFICATION = "required"
-# Passkeys belong to this name for good: changing it makes every one of them useless (docs/deploy.md).
-COUNTERFOIL_RP_ID = _text("COUNTERFOIL_RP_ID", _public.hostname)
-COUNTERFOIL_ORIGINS = (f"{_public.scheme}://{_public.netloc}",)
-if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswith(f".{COUNTERFOIL_RP_ID}"):
-    _stop("COUNTERFOIL_RP_ID must be the host of COUNTERFOIL_PUBLIC_URL, or a domain above it.")
 try:
     _providers = providers(os.environ, COUNTERFOIL_SECRETS_DIR)
 except Misdescribed as _wrong:
