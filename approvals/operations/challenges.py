@@ -76,14 +76,8 @@ def ask(
         votes.check(approval.state, approval, covers, verdict, voter, seen, reason, at=at)
         key = _key(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
-        refusal.afterwards = partial(
-            votes.note_refused,
-            tenant_id=tenant_id,
-            approval_id=approval_id,
-            voter=UUID(voter.actor),
-            refusal=refusal,
-            at=at,
-        )
+        note = partial(votes.note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
+        refusal.afterwards = partial(votes.afterwards, refusal, note, refusal.afterwards)
         raise
     voter = replace(voter, credential_id=key.credential_id)
     return _written(covers, verdict, voter, reason, session_hash, at=at)

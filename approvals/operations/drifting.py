@@ -68,25 +68,19 @@ def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> Taken | None:
 
 
 def since_asked(approval: Approval) -> drift.Drift | None:
-    """What changed since people were asked, by the newest reading; None where there is nothing to compare."""
+    """What changed since people were asked, by the newest reading; None where there is nothing to compare.
+
+    Only a strong reading tells anything: a replica that lags behind has not moved.
+    """
     if approval.baseline_pointer is None:
         return None
     now = newest(approval.tenant_id, approval.action_id)
-    if now is None or now.pointer == approval.baseline_pointer:
+    if now is None or now.pointer == approval.baseline_pointer or not now.state.strong:
         return None
     then = baseline_of(approval)
-    return (
-        None
-        if then is None
-        else drift.compare(then.state, now.state, volatile=_contract(approval).preparation.volatile)
-    )
-
-
-def check(approval: Approval) -> None:
-    """Refuse where the target is materially another than the one that people were asked about."""
-    found = since_asked(approval)
-    if found is not None and found.material:
-        raise drift.PreconditionDrift(errors=[each.document() for each in found.material])
+    if then is None:
+        return None
+    return drift.compare(then.state, now.state, volatile=_contract(approval).preparation.volatile)
 
 
 def look_again(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:

@@ -24,7 +24,8 @@ from approvals.models import Approval, Attempt, Due, Grant
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.orders import grant_public_key, released, terms_of
-from approvals.operations.requests import LIVE, approval_block, request_again, void
+from approvals.operations.preparing import moved_on
+from approvals.operations.requests import LIVE, approval_block, request_again, void, void_grants
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
@@ -122,6 +123,9 @@ def start(
         return _fail_closed(head, action, request, by=by, at=at)
     approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
     _check_release(action, approval, unverifiable, at=at)
+    drifted = moved_on(approval, at=at)
+    if drifted is not None:
+        return drifted
     return _begin(head, action, approval, grant, request, by=by, at=at)
 
 
@@ -328,10 +332,3 @@ def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, a
         actor=by,
         at=at,
     )
-
-
-def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
-    """End every unspent grant of an action."""
-    Grant.objects.filter(
-        tenant_id=tenant_id, action_id=action_id, consumed_at__isnull=True, voided_at__isnull=True
-    ).update(voided_at=at)

@@ -17,6 +17,7 @@ from approvals import queries
 from approvals.models import Approval, Executor, Grant
 from approvals.operations import clocks
 from approvals.operations.executors import owned
+from approvals.operations.preparing import moved_on
 from approvals.operations.requests import request_again, reserve_key
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import binding, grants, policy, readings
@@ -121,7 +122,9 @@ def _wants_reading(tenant_id: UUID, action: Any, *, at: datetime) -> bool:
     if not readings.wants_baseline(contract, entry["intended_outcome"]["expected_predicates"]):
         return False
     taken = [taken_at for kind, taken_at, _ in record.readings(tenant_id, action.id) if kind == "reading_taken"]
-    return not readings.is_fresh(taken[-1] if taken else None, at=at)
+    approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
+    decided_at = approval.decided_at if approval is not None else None
+    return not readings.is_fresh(taken[-1] if taken else None, since=decided_at, at=at)
 
 
 def _want_reading(tenant_id: UUID, action_id: UUID, *, by: ledger.Actor, at: datetime) -> None:
@@ -180,6 +183,8 @@ def _mint(executor: Executor, order: Waiting, *, by: ledger.Actor, at: datetime)
     rules = policy.parse(parse(bytes(policies["approval"].document)))
     if _is_outdated(action, approval, rules):
         request_again(head=head, action=action, at=at)
+        return None
+    if moved_on(approval, at=at) is not None:
         return None
     terms = terms_of(action, executor, head.entry["execution"]["attempt_count"] + 1, policies)
     grant = _grant(terms, rules, approval, at=at)

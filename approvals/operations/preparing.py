@@ -18,15 +18,25 @@ from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import drifting
 from approvals.operations.drifting import Taken
-from approvals.operations.requests import Found, ask_prepared, fail_unrun, locked, void
+from approvals.operations.requests import (
+    Found,
+    approval_block,
+    ask_prepared,
+    fail_unrun,
+    locked,
+    request_approval,
+    void,
+    void_grants,
+)
 from approvals.queries import disclosed_contract
-from approvals.rules import preflight
+from approvals.rules import drift, preflight
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 
 REFUSED = "PREFLIGHT_REFUSED"
+_NAMED = ("approval", "verification", "recovery")
 
 
 def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
@@ -83,3 +93,86 @@ def refuse(approval: Approval, judged: preflight.Preflight, *, at: datetime) -> 
     void(approval=approval, reason="The preflight showed that the action could not succeed.", at=at)
     more = {"conditions": [each.document() for each in judged.refusals]}
     fail_unrun(approval, code=REFUSED, reason=judged.message, actor=ledger.SYSTEM, more=more, at=at)
+
+
+def check_drift(approval: Approval, *, at: datetime) -> None:
+    """Refuse an approving vote on a target that is materially another by now; people are asked again (B31)."""
+    changed = drifting.since_asked(approval)
+    if changed is None or not changed.material:
+        return
+
+    def asking_again() -> None:
+        ask_again(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
+
+    refusal = _drifted(changed)
+    refusal.afterwards = asking_again
+    raise refusal
+
+
+def moved_on(approval: Approval | None, *, at: datetime) -> drift.PreconditionDrift | None:
+    """The refusal of a release whose target is another by now; what was granted is set aside with it."""
+    if approval is None or approval.baseline_pointer is None:
+        return None
+    return ask_again(tenant_id=approval.tenant_id, approval_id=approval.id, at=at)
+
+
+def ask_again(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.PreconditionDrift | None:
+    """Set an approval aside whose target has changed, and ask about the target as it is now; the refusal, if it has.
+
+    The one way by which drift ends an approval: the vote, the claim and the start all come here. If the preflight shows
+    by now that the action is doomed, nobody is asked again.
+    """
+    state = locked(tenant_id, approval_id).state
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    changed = drifting.since_asked(approval) if state in ("REQUESTED", "APPROVED") else None
+    if changed is None or not changed.material:
+        return None
+    contract = disclosed_contract(tenant_id, approval.contract_digest)
+    found = find(approval, contract, drifting.newest(tenant_id, approval.action_id))
+    if found.preflight.refusals:
+        refuse(approval, found.preflight, at=at)
+    else:
+        void(approval=approval, reason="The target changed since people were asked.", at=at)
+        _replace(approval, contract, found, changed, at=at)
+    return _drifted(changed)
+
+
+def _replace(approval: Approval, contract: Contract, found: Found, changed: drift.Drift, *, at: datetime) -> None:
+    tenant_id, action_id = approval.tenant_id, approval.action_id
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = record.action(tenant_id, action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    policies = record.active_policies(tenant_id)
+    fresh, requested = request_approval(
+        tenant_id=tenant_id,
+        action_id=action_id,
+        requester=approval.requester,
+        contract=contract,
+        version=policies["approval"],
+        payload=record.opened(tenant_id, action.payload_pointer) or b"",
+        at=at,
+        found=found,
+    )
+    void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
+    happening = ledger.Happening(
+        kind="approval_asked_again",
+        changes={
+            "policy_context": {f"{kind}_policy_version": policies[kind].version for kind in _NAMED},
+            "approval": approval_block(fresh),
+        },
+        detail={
+            "code": drift.PreconditionDrift.code,
+            "approval_id": str(fresh.id),
+            "instead_of": str(approval.id),
+            "changed": [each.document() for each in changed.differences],
+        },
+        digests={kind: each.digest for kind, each in policies.items()},
+        view={"approval_id": str(fresh.id)},
+    )
+    ledger.write(requested, ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
+
+
+def _drifted(changed: drift.Drift) -> drift.PreconditionDrift:
+    return drift.PreconditionDrift(errors=[each.document() for each in changed.material])

@@ -201,9 +201,7 @@ def fail_unrun(
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
     if head.state != "VALIDATED":
         return
-    Grant.objects.filter(
-        tenant_id=approval.tenant_id, action_id=head.id, consumed_at__isnull=True, voided_at__isnull=True
-    ).update(voided_at=at)
+    void_grants(tenant_id=approval.tenant_id, action_id=head.id, at=at)
     ledger.append(
         head,
         ledger.Happening(
@@ -219,6 +217,13 @@ def fail_unrun(
         actor=actor,
         at=at,
     )
+
+
+def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
+    """End every unspent grant of an action."""
+    Grant.objects.filter(
+        tenant_id=tenant_id, action_id=action_id, consumed_at__isnull=True, voided_at__isnull=True
+    ).update(voided_at=at)
 
 
 def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:

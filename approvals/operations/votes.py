@@ -20,6 +20,7 @@ from approvals import queries
 from approvals.models import Approval, Session, Vote
 from approvals.operations import clocks, emergencies, signatures
 from approvals.operations.deciding import decide
+from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
 from approvals.rules import binding, rendering
 from ledger.operations import record as ledger
@@ -138,14 +139,15 @@ def vote(
     except NoSuchApproval:
         raise
     except Refused as refusal:
-        refusal.afterwards = partial(_afterwards, refusal, note, refusal.afterwards)
+        refusal.afterwards = partial(afterwards, refusal, note, refusal.afterwards)
         raise
     row = _stored(approval, made, verdict, voter, reason, at=at)
     decide(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), at=at)
     return row
 
 
-def _afterwards(refusal: Refused, note: Any, more: Any) -> None:
+def afterwards(refusal: Refused, note: Any, more: Any) -> None:
+    """What goes on record of a refused vote: that it was refused, and what the refusal itself leads to."""
     note(refusal=refusal)
     if more is not None:
         more()
@@ -195,6 +197,8 @@ def check(
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
+    if verdict is binding.Verdict.APPROVE:
+        check_drift(approval, at=at)
 
 
 def write_statement(

@@ -32,9 +32,9 @@ def wants_baseline(contract: Contract, predicates: Iterable[str]) -> bool:
     return any(_speaks_of_pre(text) for text in mentioning)
 
 
-def is_fresh(taken_at: datetime | None, *, at: datetime) -> bool:
-    """Whether a reading may still stand for the state before."""
-    return taken_at is not None and at - taken_at <= FRESH_FOR
+def is_fresh(taken_at: datetime | None, *, since: datetime | None = None, at: datetime) -> bool:
+    """Whether a reading may still stand for the state before; one from before `since`, when people decided, may not."""
+    return taken_at is not None and at - taken_at <= FRESH_FOR and (since is None or taken_at >= since)
 
 
 def _speaks_of_pre(text: str) -> bool:
