@@ -117,6 +117,10 @@ def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
     return first(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
 
 
+def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:
+    return list(Approval.objects.filter(tenant_id=tenant_id, id__in=list(ids)))
+
+
 def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
     """The newest approval of an action."""
     return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()

@@ -133,14 +133,22 @@ class Sighting(models.Model):
 
 
 class Notice(models.Model):
-    """Something that people outside the console must be told, by one channel; it is sent until it has arrived."""
+    """Something that people outside the console must be told, by one channel; it is sent until it has arrived.
+
+    `topic` is alarm or approval; `lines` are what a message about approvals tells, each by its event, with ids only. A
+    message to one person has their `actor_id`, one to a shared channel has none.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
+    topic = models.CharField(max_length=8, default="alarm")
     channel = models.CharField(max_length=8)
     kind = models.CharField(max_length=32)
     about_id = models.UUIDField()
+    actor_id = models.UUIDField(null=True)
+    risk = models.CharField(max_length=6, default="")
+    lines = models.JSONField(default=list)
     raised_at = models.DateTimeField()
     due_at = models.DateTimeField()
     attempts = models.IntegerField(default=0)
@@ -158,7 +166,80 @@ class Notice(models.Model):
                 condition=Q(sent_at__isnull=True, given_up_at__isnull=True),
                 name="notice_due",
             ),
+            models.Index(fields=["tenant_id", "id"], condition=Q(given_up_at__isnull=False), name="notice_undelivered"),
+            models.Index(fields=["tenant_id", "actor_id", "channel", "raised_at"], name="notice_lately"),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.channel}"
+
+
+class Message(models.Model):
+    """Something that one person is told in the console: why, about what, and whether they have seen it."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    actor_id = models.UUIDField()
+    kind = models.CharField(max_length=32)
+    risk = models.CharField(max_length=6)
+    about_kind = models.CharField(max_length=20)
+    about_id = models.UUIDField()
+    source_id = models.UUIDField()
+    raised_at = models.DateTimeField()
+    read_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "source_id", "actor_id"], name="message_once_to_each"),
+        ]
+        indexes = [
+            models.Index(fields=["tenant_id", "actor_id", "id"], name="message_by_person"),
+            models.Index(
+                fields=["tenant_id", "actor_id", "id"], condition=Q(read_at__isnull=True), name="message_unread"
+            ),
+            models.Index(fields=["tenant_id", "about_id", "actor_id"], name="message_by_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.about_id}"
+
+
+class NoticeSettings(models.Model):
+    """What a tenant wants told by which channel; addresses and secrets are the installation's, never here."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    document = models.JSONField()
+    changed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)
+
+
+class NoticeWish(models.Model):
+    """How one person wants their own mail."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "actor_id")
+    tenant_id = models.UUIDField()
+    actor_id = models.UUIDField()
+    email = models.JSONField(default=dict)
+    digest_min = models.IntegerField(null=True)
+    quiet_from = models.TimeField(null=True)
+    quiet_until = models.TimeField(null=True)
+    zone = models.CharField(max_length=64, default="UTC")
+    urgent_passes = models.BooleanField(default=True)
+    changed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.actor_id)
+
+
+class NoticeCursor(models.Model):
+    """Up to where the record has been read for notices; `recent` are the events that were read close before that."""
+
+    tenant_id = models.UUIDField(primary_key=True)
+    read_to = models.DateTimeField()
+    recent = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return str(self.tenant_id)

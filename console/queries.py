@@ -43,6 +43,12 @@ def members(tenant_id: UUID) -> list[Membership]:
     return list(Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username"))
 
 
+def place_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
+    """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
+    here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)
+    return here.filter(user__is_active=True).select_related("user").first()
+
+
 def operators(tenant_id: UUID) -> dict[UUID, str]:
     """Who works cases here: the pseudonym and the name of every operator."""
     return {

@@ -111,7 +111,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_answeredwrite": OWN,
     "console_spentproof": OWN,
     "console_sighting": APPEND,
-    "console_notice": CHANGE,
+    "console_notice": OWN,
+    "console_message": OWN,
+    "console_noticesettings": CHANGE,
+    "console_noticewish": CHANGE,
+    "console_noticecursor": CHANGE,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

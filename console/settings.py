@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.keys import missing_keys
+from console.notices.outlets import outlets
 from console.outsiders import Unusable, authorities, is_address, witnesses
 from console.sign_in.providers import Misdescribed, providers
 
@@ -339,6 +340,8 @@ COUNTERFOIL_EMAIL_FROM = _text("COUNTERFOIL_EMAIL_FROM", f"counterfoil@{_public.
 if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
     _stop("COUNTERFOIL_ALARM_EMAILS is set, and COUNTERFOIL_EMAIL_URL is not: there is no way to send them.")
 COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
+# Chat rooms and webhooks of tenants, with their secrets; mail to people goes by COUNTERFOIL_EMAIL_URL.
+COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", outlets) or {}
 
 # Language, time, files
 
@@ -362,7 +365,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # One line for each request to a system that is read back would drown the rest.
-    "loggers": {"httpx": {"level": "WARNING"}},
+    # One line for each request to a system that is read back would drown the rest, and the address of a chat room is
+    # a secret, which its client would log.
+    "loggers": {"httpx": {"level": "WARNING"}, "slack_sdk": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": _text("COUNTERFOIL_LOG_LEVEL", "INFO").upper()},
 }

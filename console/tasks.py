@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from celery import shared_task
@@ -13,8 +14,8 @@ from django.utils import timezone
 
 from approvals import tasks as before
 from console import erasing, exporting, glass, integrity, operations, queries
+from console.notices import gathering, sending
 from console.notices import operations as notices
-from console.notices import sending
 from ledger.operations import exports
 from ledger.queries import exports as exported
 from ledger.queries import integrity as integrity_queries
@@ -31,6 +32,7 @@ KEPT = timedelta(days=2)
 WITHIN_S = 10.0
 # Longer than any provider goes on sending the same webhook.
 DELIVERIES_KEPT = timedelta(days=7)
+NOTICES_KEPT = timedelta(days=90)
 
 
 @shared_task
@@ -57,6 +59,8 @@ def tidy() -> None:
     budgets.forget(at=at)
     for tenant in record.tenants():
         exports.remove_ended(tenant_id=tenant.id, at=at)
+        with tenancy(tenant.id):
+            notices.forget(tenant_id=tenant.id, before=at - NOTICES_KEPT)
 
 
 @shared_task
@@ -158,8 +162,29 @@ def tell_alarms() -> int:
         at = timezone.now()
         with tenancy(tenant.id):
             notices.write(tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.channels(), at=at)
-        while (notice := notices.claim(tenant_id=tenant.id, at=timezone.now())) is not None:
-            fault = sending.send(tenant, notice, at=timezone.now())
-            notices.answered(notice=notice, fault=fault, at=timezone.now())
-            sent += not fault
+        sent += _sent(tenant, "alarm")
+    return sent
+
+
+@shared_task
+def tell_people() -> int:
+    """Read what happened to approvals, and tell people of it; how many messages went out."""
+    sent, until = 0, time.monotonic() + WITHIN_S
+    for tenant in record.tenants():
+        while gathering.gather(tenant, at=timezone.now()) == gathering.AT_A_TIME and time.monotonic() < until:
+            pass
+        sent += _sent(tenant, "approval", until=until)
+    return sent
+
+
+def _sent(tenant: Any, topic: str, *, until: float = float("inf")) -> int:
+    """Send what is due of a tenant; how many messages arrived."""
+    sent = 0
+    while time.monotonic() < until:
+        notice = notices.claim(tenant_id=tenant.id, topic=topic, at=timezone.now())
+        if notice is None:
+            break
+        outcome = sending.send(tenant, notice, at=timezone.now())
+        notices.answered(notice=notice, fault=outcome.fault, gone=outcome.gone, at=timezone.now())
+        sent += not outcome.fault
     return sent

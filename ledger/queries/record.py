@@ -417,6 +417,32 @@ def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list
     return list(found.values_list("subject_kind", "kind", "subject_id", "id", "recorded_at"))
 
 
+def happenings(
+    tenant_id: UUID, kinds: Iterable[str], *, after: datetime, but: Iterable[UUID] = (), limit: int = 500
+) -> list[tuple[Event, dict[str, Any]]]:
+    """What was recorded of these kinds of subjects after a moment, oldest first, each event with its detail; `but`
+    names those that are known already.
+    """
+    found = Event.objects.filter(tenant_id=tenant_id, subject_kind__in=list(kinds), recorded_at__gt=after)
+    events = list(found.exclude(id__in=list(but)).defer("envelope").order_by("recorded_at")[:limit])
+    subjects = {event.subject_id for event in events}
+    kept = Entry.objects.filter(tenant_id=tenant_id, subject_id__in=subjects)
+    details = {(subject, seq): data for subject, seq, data in kept.values_list("subject_id", "seq", "detail")}
+    return [(event, _loaded(details.get((event.subject_id, event.seq))) or {}) for event in events]
+
+
+def recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
+    """Of these events those that were recorded after a moment."""
+    found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=moment, id__in=list(ids))
+    return list(found.values_list("id", flat=True))
+
+
+def entered(tenant_id: UUID, subjects: Iterable[UUID], state: str) -> dict[UUID, UUID]:
+    """The event that brought each of these subjects into a state."""
+    found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), state=state)
+    return dict(found.exclude(from_state=state).order_by("seq").values_list("subject_id", "id"))
+
+
 def _loaded(data: Any) -> dict[str, Any] | None:
     return orjson.loads(bytes(data)) if data is not None else None
 

@@ -16,6 +16,7 @@ VALUES = {
     "bytea": "sha256(gen_random_uuid()::text::bytea)",
     "timestamptz": "now()",
     "date": "current_date",
+    "time": "localtime",
     "jsonb": "'{}'",
     "text": "left(gen_random_uuid()::text, 8)",
     "varchar": "left(gen_random_uuid()::text, 1)",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import smtplib
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 
 from console import tasks
 from console.notices import sending
 from ledger.tenancy import tenancy
+from tests.receivers import mails, posts
 from tests.seals import seal_up
 from tests.visitors import visitor, words
 
@@ -37,33 +35,18 @@ def notices(stage):
         return {row.channel: row for row in Notice.objects.filter(tenant_id=stage.tenant)}
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """Somebody's endpoint for webhooks, which says what it is told to."""
-
-    answers: list[int] = []
-    received: list[tuple[dict, bytes]] = []
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        self.send_response(self.answers.pop(0) if self.answers else 204)
-        self.end_headers()
-
-    def log_message(self, *args):
-        pass
+@pytest.fixture
+def receiver(settings):
+    with posts() as server:
+        settings.COUNTERFOIL_ALARM_WEBHOOK = (f"http://127.0.0.1:{server.port}/alarms", SECRET)
+        yield server
 
 
 @pytest.fixture
-def receiver(settings):
-    Receiver.answers, Receiver.received = [], []
-    server = HTTPServer(("127.0.0.1", 0), Receiver)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    settings.COUNTERFOIL_ALARM_WEBHOOK = (f"http://127.0.0.1:{server.server_port}/alarms", SECRET)
-    yield Receiver
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def postbox(settings):
+    with mails() as server:
+        settings.COUNTERFOIL_EMAIL = server.settings
+        yield server
 
 
 def test_an_alarm_is_a_line_at_error_exactly_once(alarmed, caplog):
@@ -123,32 +106,19 @@ def test_a_message_that_never_arrives_is_given_up_and_the_page_says_so(alarmed, 
     assert "Could not be told by webhook: HTTP 503." in words(visitor(alarmed, "compliance").page("ledger"))
 
 
-def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, monkeypatch, clock):
-    sent = []
-
-    class Backend:
-        def __init__(self, **options):
-            self.options = options
-
-        def send_messages(self, messages):
-            if not sent:
-                sent.append(None)
-                raise smtplib.SMTPServerDisconnected("password 1234 refused")
-            sent.extend(messages)
-            return len(messages)
-
+def test_a_mail_goes_to_everybody_who_is_to_know(alarmed, settings, postbox, clock):
     settings.COUNTERFOIL_ALARM_EMAILS = ["audit@example.org", "duty@example.org"]
-    settings.COUNTERFOIL_EMAIL = {"host": "mail.example.org", "port": 465, "use_ssl": True}
-    monkeypatch.setattr(sending, "EmailBackend", Backend)
+    postbox.answers = ["451 password 1234 refused"]
     tasks.tell_alarms()
-    assert notices(alarmed)["email"].fault == "SMTPServerDisconnected"
+    assert notices(alarmed)["email"].fault == "SMTPDataError"
     clock.forward(seconds=60)
     assert tasks.tell_alarms() == 1
-    mail = sent[1]
-    assert mail.to == ["audit@example.org", "duty@example.org"]
-    assert mail.subject == "Counterfoil: tamper alarm in orchid"
-    assert "http://localhost:8000/t/orchid/ledger" in mail.body
-    assert "secret-0815" not in mail.body
+    [mail] = postbox.taken
+    assert mail["To"] == "audit@example.org, duty@example.org"
+    assert mail["Subject"] == "Counterfoil: tamper alarm in orchid"
+    body = mail.get_content()
+    assert "http://localhost:8000/t/orchid/ledger" in body
+    assert "secret-0815" not in body
 
 
 def test_an_alarm_that_was_answered_is_not_told_any_more(alarmed, receiver):

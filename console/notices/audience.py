@@ -1,0 +1,108 @@
+"""Who is concerned by what happened: people of the tenant, by the roster, the thread and the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from approvals import queries as before
+from console import queries as directory
+from console.notices.occasions import AUDIENCES, Audience, Occasion
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One event with what it is about: the approval, if it is about one, and the event's own words."""
+
+    what: Occasion
+    subject_id: UUID
+    actor_id: UUID
+    detail: Mapping[str, Any]
+    approval: Any
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The people of a tenant, loaded once: members by pseudonym, and who may decide."""
+
+    members: Mapping[UUID, Any]
+    approvers: tuple[Any, ...]
+
+
+def crowd(tenant_id: UUID) -> Crowd:
+    """Everybody with a place in the tenant and an account that is open."""
+    here = {
+        each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
+    }
+    deciders = tuple(each for each in before.approvers(tenant_id) if each.actor_id in here)
+    return Crowd(here, deciders)
+
+
+def audience(tenant_id: UUID, scene: Scene, people: Crowd) -> frozenset[UUID]:
+    """Who is told; whoever did it need not be, and who has left is not."""
+    wanted = _WANTED[AUDIENCES[scene.what]](tenant_id, scene, people)
+    return frozenset(wanted & people.members.keys()) - {scene.actor_id}
+
+
+def _approvers(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may still vote: of the groups that are asked, but the requester and who has voted."""
+    if scene.approval is None:
+        return set()
+    terms = scene.approval.terms or {}
+    groups = {each["group"] for each in terms.get("thresholds", ())} or {"reviewers"}
+    voted = {each.voter for each in before.votes_of(tenant_id, scene.approval.id)}
+    return _of_groups(people, groups) - voted - {scene.approval.requester}
+
+
+def _escalation(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    group = scene.detail.get("to")
+    return (_of_groups(people, {str(group)}) if group else set()) or _approvers(tenant_id, scene, people)
+
+
+def _alarmed(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if each.is_administrator or each.is_operator}
+
+
+def _named(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    named = scene.detail.get("actors") or [scene.detail.get("to")]
+    return {UUID(str(actor)) for actor in named if actor}
+
+
+def _asker(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    asked = before.line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
+    return {asked.author} if asked is not None else set()
+
+
+def _involved(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    if scene.approval is None:
+        return set()
+    voted = {each.voter for each in before.votes_of(tenant_id, scene.approval.id)}
+    wrote = {line.author for line in before.lines_of(tenant_id, scene.subject_id)}
+    return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
+
+
+def _everybody(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return set(people.members)
+
+
+def _second(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if each.is_administrator}
+
+
+def _of_groups(people: Crowd, groups: set[str]) -> set[UUID]:
+    """The group of reviewers is implied for everybody who may decide."""
+    return {each.actor_id for each in people.approvers if "reviewers" in groups or groups & set(each.groups)}
+
+
+_WANTED = {
+    Audience.APPROVERS: _approvers,
+    Audience.ESCALATION: _escalation,
+    Audience.ALARMED: _alarmed,
+    Audience.NAMED: _named,
+    Audience.ASKER: _asker,
+    Audience.INVOLVED: _involved,
+    Audience.EVERYBODY: _everybody,
+    Audience.SECOND: _second,
+}

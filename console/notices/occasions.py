@@ -1,0 +1,126 @@
+"""What is worth telling somebody, read off an event of the record: pure.
+
+The record says what happened; this says which of it concerns people who are not looking, whom, and how much of a hurry
+there is. A happening that is not named here is told to nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+SUBJECTS: Final = ("approval", "approver_key", "emergency")
+
+
+class Occasion(StrEnum):
+    """Why somebody is told something."""
+
+    REQUESTED = "requested"
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
+    OVERDUE = "overdue"
+    ASSIGNED = "assigned"
+    NO_APPROVER = "no_approver"
+    MENTIONED = "mentioned"
+    ANSWERED = "answered"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    CHANGES = "changes"
+    EXPIRED = "expired"
+    VOIDED = "voided"
+    EMERGENCY = "emergency"
+    KEY_WAITS = "key_waits"
+
+
+class Audience(StrEnum):
+    """Who is concerned."""
+
+    APPROVERS = "approvers"  # who may still vote
+    ESCALATION = "escalation"  # the group it was escalated to, else who may vote
+    ALARMED = "alarmed"  # administrators and operators
+    NAMED = "named"  # who the event itself names
+    ASKER = "asker"  # whose question was answered
+    INVOLVED = "involved"  # who has voted, claimed or written about it
+    EVERYBODY = "everybody"
+    SECOND = "second"  # administrators but for who proposed it
+
+
+AUDIENCES: Final[dict[Occasion, Audience]] = {
+    Occasion.REQUESTED: Audience.APPROVERS,
+    Occasion.REMINDED: Audience.APPROVERS,
+    Occasion.ESCALATED: Audience.ESCALATION,
+    Occasion.OVERDUE: Audience.ESCALATION,
+    Occasion.ASSIGNED: Audience.NAMED,
+    Occasion.NO_APPROVER: Audience.ALARMED,
+    Occasion.MENTIONED: Audience.NAMED,
+    Occasion.ANSWERED: Audience.ASKER,
+    Occasion.APPROVED: Audience.INVOLVED,
+    Occasion.REJECTED: Audience.INVOLVED,
+    Occasion.CHANGES: Audience.INVOLVED,
+    Occasion.EXPIRED: Audience.INVOLVED,
+    Occasion.VOIDED: Audience.INVOLVED,
+    Occasion.EMERGENCY: Audience.EVERYBODY,
+    Occasion.KEY_WAITS: Audience.SECOND,
+}
+WAITS: Final = frozenset(
+    {
+        Occasion.REQUESTED,
+        Occasion.REMINDED,
+        Occasion.ESCALATED,
+        Occasion.OVERDUE,
+        Occasion.ASSIGNED,
+        Occasion.NO_APPROVER,
+    }
+)
+"""Only worth saying while the approval still waits."""
+_LOUD: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER})
+_SPOKEN: Final = frozenset(
+    {Occasion.MENTIONED, Occasion.ANSWERED, Occasion.ESCALATED, Occasion.OVERDUE, Occasion.ASSIGNED, Occasion.KEY_WAITS}
+)
+_ENDS: Final = {"APPROVED": Occasion.APPROVED, "EXPIRED": Occasion.EXPIRED, "VOIDED": Occasion.VOIDED}
+_SAID: Final = {
+    "approval_reminded": Occasion.REMINDED,
+    "approval_escalated": Occasion.ESCALATED,
+    "approval_overdue": Occasion.OVERDUE,
+    "approval_assigned": Occasion.ASSIGNED,
+    "no_eligible_approver": Occasion.NO_APPROVER,
+    "mentioned": Occasion.MENTIONED,
+    "question_answered": Occasion.ANSWERED,
+}
+
+
+@dataclass(frozen=True)
+class Happening:
+    """As much of an event as decides whether somebody is told."""
+
+    subject_kind: str
+    kind: str
+    before: str
+    after: str
+
+
+def occasion(event: Happening) -> Occasion | None:
+    """What people are told of, if this is of that kind."""
+    if event.subject_kind == "emergency":
+        return Occasion.EMERGENCY if event.before != event.after == "USED" else None
+    if event.subject_kind == "approver_key":
+        return Occasion.KEY_WAITS if event.before != event.after == "PENDING" else None
+    if event.subject_kind != "approval":
+        return None
+    if event.before == event.after:
+        return _SAID.get(event.kind)
+    if event.after == "REQUESTED":
+        return Occasion.REQUESTED
+    if event.after == "REJECTED":
+        return Occasion.CHANGES if event.kind == "changes_requested" else Occasion.REJECTED
+    return _ENDS.get(event.after)
+
+
+def weight(what: Occasion, risk: str) -> str:
+    """How urgent it is to tell of it: the approval's own risk, more for what is wrong, and at least a mail at once for
+    what somebody says to somebody.
+    """
+    if what in _LOUD:
+        return "HIGH"
+    return "NORMAL" if what in _SPOKEN and risk not in ("NORMAL", "HIGH") else risk or "NORMAL"
