@@ -150,6 +150,9 @@ def test_an_approval_that_is_asked_again_is_prepared_again(ready, clock):
     ready._made(ready.vote(ready.approval_of(action_id)))
     policy = {"version": "2", "document": {"require": [{"tool": "refund_order"}]}}
     assert ready.operator_key.post("/policies/approval", policy).status_code == 201
+    clock.forward(seconds=1)
+    assert ready.claim() == []
+    read(clock)
     assert ready.claim() == []
     fresh = approval_of(ready, action_id)
     assert fresh.state == "PREPARING"
