@@ -29,13 +29,13 @@ from approvals.models import (
     Session,
     Vote,
 )
-from approvals.rules import clocks, pace, policy, threads
+from approvals.rules import binding, clocks, pace, policy, threads
 from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
-from ledger.tenancy import first
+from ledger.tenancy import ask, first
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -153,7 +153,8 @@ def spent_approvals(tenant_id: UUID) -> list[UUID]:
 
 def approved_actions(tenant_id: UUID) -> list[UUID]:
     """The actions whose approval is granted and not yet consumed."""
-    return list(Approval.objects.filter(tenant_id=tenant_id, state="APPROVED").values_list("action_id", flat=True))
+    rows = ask("SELECT action_id FROM approvals_approval WHERE tenant_id = $1 AND state = 'APPROVED'", tenant_id)
+    return [action_id for (action_id,) in rows]
 
 
 def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
@@ -349,8 +350,29 @@ def emergencies(
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
+def bearing(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tuple[str, tuple[str, ...]]:
+    """The version of the agent behind a session, and the hashes of the statements that approve, oldest first."""
+    [(version, votes)] = ask(
+        "SELECT (SELECT agent_version FROM approvals_session WHERE tenant_id = $1 AND id = $2),"
+        " array(SELECT statement_hash::text FROM approvals_vote WHERE tenant_id = $1 AND approval_id = $3"
+        " AND verdict = ANY($4) ORDER BY id)",
+        *(tenant_id, session_id, approval_id, sorted(map(str, binding.AUTHORISING))),
+    )
+    return version or "", tuple(votes)
+
+
+@lru_cache(maxsize=1024)
+def approval_policy(tenant_id: UUID, digest: str) -> policy.ApprovalPolicy:
+    """A version of the approval policy by its digest, which its document has for good."""
+    row = record.policy_by_digest(tenant_id, "approval", digest)
+    rules = policy.stored(bytes(row.document)) if row is not None else None
+    if rules is None or rules.digest != digest:
+        raise LookupError(f"no approval policy {digest}")
+    return rules
+
+
 def executor(tenant_id: UUID, executor_id: str) -> Executor | None:
-    return Executor.objects.filter(tenant_id=tenant_id, executor_id=executor_id).first()
+    return first(Executor, "tenant_id = $1 AND executor_id = $2", tenant_id, executor_id)
 
 
 def executors(tenant_id: UUID) -> list[Executor]:
@@ -364,19 +386,17 @@ def may_use(executor: Executor, key_actor: UUID) -> bool:
 
 
 def grant(tenant_id: UUID, jti: UUID) -> Grant | None:
-    return Grant.objects.filter(tenant_id=tenant_id, jti=jti).first()
+    return first(Grant, "tenant_id = $1 AND jti = $2", tenant_id, jti)
 
 
-def reserved(tenant_id: UUID, action_ids: list[UUID], *, at: datetime) -> set[UUID]:
-    """The actions that a live grant reserves."""
-    found = Grant.objects.filter(
-        tenant_id=tenant_id,
-        action_id__in=action_ids,
-        consumed_at__isnull=True,
-        voided_at__isnull=True,
-        expires_at__gt=at,
+def reserved(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
+    """The actions that a live grant reserves, by the clock of the database."""
+    found = ask(
+        "SELECT action_id FROM approvals_grant WHERE tenant_id = $1 AND action_id = ANY($2)"
+        " AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()",
+        *(tenant_id, action_ids),
     )
-    return set(found.values_list("action_id", flat=True))
+    return {action_id for (action_id,) in found}
 
 
 def attempt(tenant_id: UUID, action_id: UUID, number: int) -> Attempt | None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from approvals import queries as before
-from approvals.operations.orders import grant_public_key
+from approvals.operations import grant_keys
 from approvals.rules import grants
 from ledger.operations import exports
 
@@ -25,5 +25,5 @@ def public_keys(tenant_id: UUID) -> bytes:
         {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
         for each in before.executors(tenant_id)
     ]
-    document = {"grants": grants.jwks([grant_public_key()]), "executors": executors}
+    document = {"grants": grants.jwks(each.key for each in grant_keys.directory()), "executors": executors}
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

@@ -168,11 +168,12 @@ def give_back_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
 
 def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
     """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
-    try:
-        with transaction.atomic():
-            SpentProof.objects.create(tenant_id=tenant_id, jti=jti, at=at)
-    except IntegrityError:
-        raise ProofReplayed from None
+    spent = ask(
+        "INSERT INTO console_spentproof (tenant_id, jti, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING jti",
+        *(tenant_id, jti, at),
+    )
+    if not spent:
+        raise ProofReplayed
 
 
 def forget(*, before: datetime) -> None:

@@ -126,6 +126,10 @@ if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswi
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
 COUNTERFOIL_GUARD = Path(os.environ.get("COUNTERFOIL_GUARD") or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
+# The epoch of the installation, as the sequencer's guard tells it: written there, read by web and workers.
+COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
+# What this installation is for. A grant names it, so that one of staging is good nowhere else.
+COUNTERFOIL_ENVIRONMENT = _text("COUNTERFOIL_ENVIRONMENT", "production")
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.
 COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")

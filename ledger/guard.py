@@ -1,6 +1,7 @@
 """What the signer of the log keeps outside PostgreSQL: its keys, and its guard.
 
-The keys are files. The guard is the last head that was signed for each log, kept outside PostgreSQL.
+The keys are files. The guard is the last head that was signed for each log, kept outside PostgreSQL, and the epoch of
+the installation: a number that is raised whenever the database is restored, so that no grant from before is good again.
 
 A database that is restored, copied or rewritten cannot take this back, so it cannot get a signature over a second
 history. The file belongs on another volume than the database and into none of its backups. Each change is on disk
@@ -17,6 +18,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from ledger.rules.refusals import Refused
 from ledger.rules.signing import NOTHING, HistoryForked, Signed
 
 _SCHEMA = """
@@ -26,6 +28,26 @@ CREATE TABLE IF NOT EXISTS head (
     root BLOB NOT NULL
 ) WITHOUT ROWID
 """
+_EPOCH = "CREATE TABLE IF NOT EXISTS epoch (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL)"
+FIRST_EPOCH = 1
+
+
+class EpochUnknown(Refused):
+    """The epoch of this installation cannot be read, so nothing is released; the sequencer writes it when it starts."""
+
+    code = "EPOCH_UNKNOWN"
+    status = 503
+
+
+def read_epoch(path: Path) -> int:
+    """The epoch as the guard has told it last, for processes that may read this file and not the guard."""
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise EpochUnknown from None
+    if not text.isdecimal():
+        raise EpochUnknown
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +106,35 @@ def _read(path: Path) -> Ed25519PrivateKey:
 
 
 def _write(path: Path, key: Ed25519PrivateKey) -> None:
+    _replace(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+
+
+def _replace(path: Path, data: bytes, *, mode: int) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
 
 
 class Guard:
-    """One guard file; `with Guard(path) as guard`. Several processes may open it, one of them signs."""
+    """One guard file; `with Guard(path, epoch=file) as guard`. Several processes may open it, one of them signs.
 
-    def __init__(self, path: Path) -> None:
+    `epoch` is the file in which others read the epoch; it is brought up to date here.
+    """
+
+    def __init__(self, path: Path, *, epoch: Path | None = None) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self._file = sqlite3.connect(path, isolation_level=None, timeout=10)
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.execute(_SCHEMA)
+        self._file.execute(_EPOCH)
+        self._epoch = epoch
+        if epoch is not None:
+            self._tell_epoch()
 
     def __enter__(self) -> Guard:
         return self
@@ -110,6 +144,39 @@ class Guard:
 
     def close(self) -> None:
         self._file.close()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the installation."""
+        row = self._file.execute("SELECT number FROM epoch").fetchone()
+        return int(row[0]) if row else FIRST_EPOCH
+
+    def raise_epoch(self) -> int:
+        """Begin a new epoch: every grant from before is void. It is on disk here before the file tells it to others.
+
+        If we die in between, the next process that opens the guard tells it.
+        """
+        self._keep_epoch(self.epoch + 1)
+        self._tell_epoch()
+        return self.epoch
+
+    def _tell_epoch(self) -> None:
+        """Write the file where it is behind; a guard that was lost goes on from what the file says."""
+        if self._epoch is None:
+            return
+        try:
+            told = read_epoch(self._epoch)
+        except EpochUnknown:
+            told = 0
+        if told > self.epoch:
+            self._keep_epoch(told)
+        elif told < self.epoch:
+            _replace(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
+
+    def _keep_epoch(self, number: int) -> None:
+        self._file.execute(
+            "INSERT INTO epoch VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET number = excluded.number", [number]
+        )
 
     def last(self, origin: str) -> Signed | None:
         """The last head signed for a log, or None where the guard does not know it."""

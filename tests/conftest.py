@@ -85,6 +85,8 @@ def _new_folder() -> Path:
     servers.private_folder(folder, account)
     ensure_keys(folder / "secrets")
     ensure_log_key(folder / "secrets")
+    # As the sequencer's guard would have told it when it started.
+    (folder / "secrets" / "epoch").write_text("1\n")
     (folder / "ports").write_text(f"{servers.free_port()} {servers.free_port()}")
     return folder
 

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.utils import timezone
 
 from counterfoil.proof import ExecutorKey
+from ledger.tenancy import ask, tenancy
 from reviews.operations import verification
 from tests.callers import Api, found, key_for, new_client, person_for
 
@@ -137,6 +138,15 @@ class Workshop:
         """The order of an approved action."""
         action_id = self.approved(**arguments)
         return next(order for order in self.claim() if order["action_id"] == action_id)
+
+    def run_out(self, *, seconds: int = 121) -> None:
+        """So much time passes for every grant: it is judged by the clock of the database, which no test can move."""
+        with tenancy(self.tenant):
+            ask(
+                "UPDATE approvals_grant SET minted_at = minted_at - make_interval(secs => $2),"
+                " expires_at = expires_at - make_interval(secs => $2) WHERE tenant_id = $1",
+                *(self.tenant, seconds),
+            )
 
     def proof(self, action_id: str, grant: str, *, key: ExecutorKey | None = None, path: str = "") -> str:
         url = f"http://testserver/api/v1/actions/{action_id}/executions{path}"

@@ -5,6 +5,10 @@ What must be true after a crash (architecture.md, crash table):
 - Before the commit of `start`, nothing happened: the grant is unspent, and no payload was handed out.
 - After it, the action is EXECUTING whether or not the executor ever hears of it; the end of the lease ends that.
 - The grant is never usable twice: one conditional write spends it, and the attempt names it under a unique constraint.
+
+A start passes the tenant's gate before it reads anything (`ledger.enter`): a policy, a freeze, an executor or a right
+to decide changes before all of it or behind all of it (B17, B18, B22). The clock of the database decides what is over,
+at the statement that asks, however long the transaction has run and whatever the clock of the web host says (B14).
 """
 
 from __future__ import annotations
@@ -12,29 +16,30 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
+from django.db import IntegrityError
 
 from approvals import queries
-from approvals.models import Approval, Attempt, Due, Grant
+from approvals.models import Approval, Attempt
+from approvals.operations import grant_keys
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
-from approvals.operations.orders import grant_public_key, released, terms_of
 from approvals.operations.preparing import moved_on
+from approvals.operations.releasing import Basis, epoch, gather, payload_of, released, terms_of
 from approvals.operations.requests import LIVE, approval_block, request_again, void, void_grants
-from approvals.queries import disclosed_contract, is_untellable
+from approvals.queries import is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
 from ledger.operations import record as ledger
 from ledger.queries import record
-from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import Ground
 from ledger.rules.refusals import Refused
+from ledger.tenancy import ask
 
 
 class GrantConsumed(Refused):
@@ -92,77 +97,127 @@ class StartRequest:
     payload_hash: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Redeemed:
+    """A grant that holds against everything that holds now, not spent yet."""
+
+    grant: grants.Grant
+    basis: Basis
+    payload: bytes
+
+
 def start(
     *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
 ) -> Started | Refused:
     """Spend a grant and start an attempt, in one transaction, before any effect (R-EX-01, R-AP-24).
 
-    A refusal is raised and leaves nothing behind, except where the rules want it on record: then it is returned, and
-    what it led to (the action failed closed, the approval was set aside) commits with it.
+    A refusal is raised and leaves nothing behind but the fact that it was refused, which the edge puts on record after
+    the rollback. Where the rules want more (the action failed closed, the approval was set aside) it is returned, and
+    what it led to commits with it.
     """
+    try:
+        return _started(tenant_id, request, unverifiable, by=by, at=at)
+    except Refused as refusal:
+        refusal.afterwards = partial(note_refused, tenant_id=tenant_id, request=request, refusal=refusal, by=by, at=at)
+        raise
+
+
+def note_refused(*, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime) -> None:
+    """Put a start that was refused on the action's record."""
+    if record.action(tenant_id, request.action_id) is None:
+        return
+    head = ledger.lock(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
+    if head.entry is None:
+        return
+    said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
+    happening = ledger.Happening(
+        kind="start_refused", detail=said | {"grant": grants.token_hash(request.token), "key": request.thumbprint}
+    )
+    ledger.append(head, happening, actor=by, at=at)
+
+
+def _started(
+    tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
+) -> Started | Refused:
+    head = ledger.enter(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
+    basis = gather(tenant_id, request.action_id, at=at)
+    assert basis is not None
     executor = owned(tenant_id, request.executor_id, by)
-    # We read the key of the executor that presents the grant, not of the one that claimed it.
-    grant = grants.verify(request.token, keys=[grant_public_key()], issuer=settings.COUNTERFOIL_PUBLIC_URL, at=at)
-    if grant.terms.action_id != str(request.action_id) or grant.terms.tenant != str(tenant_id):
-        raise GrantInvalid
+    grant = _verified(tenant_id, request, basis.record.now)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
-    head = ledger.lock(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
-    action = record.action(tenant_id, request.action_id)
-    assert action is not None
-    assert head.entry is not None
-    _spend(tenant_id, grant, request, at=at)
-    if head.state != "VALIDATED":
+    _check_unspent(tenant_id, grant, request, basis.record.now)
+    if head.state != "VALIDATED" or head.entry is None:
         raise NotStartable
-    policies = record.active_policies(tenant_id)
+    attempt = head.entry["execution"]["attempt_count"] + 1
+    payload = payload_of(basis)
     try:
-        grants.check(grant, terms_of(action, executor, head.entry["execution"]["attempt_count"] + 1, policies))
+        grants.check(grant, terms_of(basis, executor, payload, attempt=attempt, epoch=epoch()))
     except binding.PolicyChanged as changed:
-        return _revalidate(head, action, changed, at=at)
-    if request.payload_hash is not None and request.payload_hash != action.payload_hash:
-        return _fail_closed(head, action, request, by=by, at=at)
-    approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
-    _check_release(action, approval, unverifiable, at=at)
-    drifted = moved_on(approval, at=at)
+        # The policy changed since: grant and approval are set aside and people are asked again (RT-20, R-AP-09).
+        void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
+        request_again(head=head, action=basis.action, at=at)
+        return changed
+    if request.payload_hash is not None and request.payload_hash != basis.action.payload_hash:
+        return _fail_closed(head, basis, grant, request, by=by, at=at)
+    _check_release(basis, unverifiable, at=at)
+    drifted = moved_on(basis.approval, at=at)
     if drifted is not None:
+        void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
         return drifted
-    return _begin(head, action, approval, grant, request, by=by, at=at)
+    return _begin(head, _Redeemed(grant, basis, payload), request, by=by, at=at)
 
 
-def _spend(tenant_id: UUID, grant: grants.Grant, request: StartRequest, *, at: datetime) -> None:
-    # The database's own clock at this statement decides, not ours: two processes may disagree about the time.
-    spent = Grant.objects.filter(
-        tenant_id=tenant_id,
-        jti=UUID(grant.jti),
-        action_id=request.action_id,
-        executor_id=request.executor_id,
-        token_hash=grants.token_hash(request.token),
-        consumed_at__isnull=True,
-        voided_at__isnull=True,
-        expires_at__gt=Now(),
-    ).update(consumed_at=at)
-    if spent == 1:
-        return
+def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.Grant:
+    # We read the key of the executor that presents the grant, not of the one that claimed it.
+    grant = grants.verify(request.token, keys=grant_keys.accepted(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now)
+    if grant.terms.action_id != str(request.action_id) or grant.terms.tenant != str(tenant_id):
+        raise GrantInvalid
+    if grant.terms.executor != request.executor_id:
+        raise grants.GrantWrongExecutor
+    return grant
+
+
+def _check_unspent(tenant_id: UUID, grant: grants.Grant, request: StartRequest, now: datetime) -> None:
+    """Why the grant cannot be spent, where that is so; the lock of its action keeps the answer true until we do."""
     row = queries.grant(tenant_id, UUID(grant.jti))
-    if row is None or row.executor_id != request.executor_id:
-        raise grants.GrantWrongExecutor if row is not None else GrantInvalid
+    if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
+        # Signed by our key and not by us: nothing is on record of it (B29).
+        raise GrantInvalid
     if row.consumed_at is not None:
         raise GrantConsumed
-    raise grants.GrantExpired if row.voided_at is None else GrantInvalid
+    if row.voided_at is not None:
+        raise GrantInvalid("The grant was set aside; claim the order again.")
+    if row.expires_at <= now:
+        raise grants.GrantExpired
 
 
-def _check_release(action: Any, approval: Approval | None, unverifiable: Collection[str], *, at: datetime) -> None:
+_SPEND = """
+UPDATE approvals_grant SET consumed_at = clock_timestamp()
+WHERE tenant_id = $1 AND jti = $2 AND action_id = $3 AND executor_id = $4 AND token_hash = $5
+    AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()
+RETURNING jti
+"""
+
+
+def _spend(tenant_id: UUID, grant: grants.Grant, request: StartRequest) -> None:
+    """The one conditional write (R-AP-07). Its own clock decides: minutes may have passed since we looked (B14)."""
+    token_hash = grants.token_hash(request.token)
+    if not ask(_SPEND, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
+        raise grants.GrantExpired
+
+
+def _check_release(basis: Basis, unverifiable: Collection[str], *, at: datetime) -> None:
     """Everything that was true at the claim must still be true in this transaction (R-AP-24)."""
-    tenant_id = action.tenant_id
-    if approval is not None:
-        _check_approval(action, approval, at=at)
-    if record.freezes_on(tenant_id, agent=action.agent, tool=action.tool, target=action.target):
+    if basis.approval is not None:
+        _check_approval(basis.action, basis.approval, at=at)
+    if basis.record.frozen:
         raise binding.TargetFrozen
-    if not action.relation and record.is_unwinding(tenant_id, action.run_id):
+    if basis.record.unwinding:
         raise RunTakenBack
-    if action.mutating and record.open_repeat(tenant_id, action.operation_key, at=at, but=action.id):
+    if basis.record.repeated:
         raise DuplicateBlocked
-    if is_untellable(action, unverifiable):
+    if is_untellable(basis.action, unverifiable):
         raise SystemUnverifiable
 
 
@@ -176,48 +231,38 @@ def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
         raise binding.ContractChanged
 
 
-def _begin(
-    head: ledger.Head,
-    action: Any,
-    approval: Approval | None,
-    grant: grants.Grant,
-    request: StartRequest,
-    *,
-    by: ledger.Actor,
-    at: datetime,
-) -> Started:
-    contract = disclosed_contract(action.tenant_id, action.contract_digest)
-    attempt = _attempt(action, contract, grant, request, at=at)
+def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Started:
+    grant, basis = redeemed.grant, redeemed.basis
+    action, approval = basis.action, basis.approval
+    _spend(action.tenant_id, grant, request)
+    attempt = _attempt(basis, grant, request, at=at)
     changes: dict[str, Any] = {
         "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
         "timestamps": {"executed_at": instant(at)},
     }
     key = None
     if action.mutating:
-        kept = record.idempotency(action.tenant_id, action.id) or ledger.reserve_idempotency(
-            tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash, at=at
-        )
+        kept = record.idempotency(action.tenant_id, action.id)
+        assert kept is not None
         key = kept.key
         changes["idempotency"] = {"key_hash": kept.key_hash, "status": "PENDING"}
+    drafts = []
     if approval is not None:
-        _consume(approval, head.id, at=at)
+        drafts.append(_consumed(approval, head.id, at=at))
         changes["approval"] = approval_block(approval, approver=approver_of(approval))
-    happening = _happening(attempt, contract, grant, request, changes)
+    drafts.append(ledger.draft(head, _happening(attempt, basis, request, changes), actor=by, at=at))
     try:
-        with transaction.atomic():
-            ledger.append(head, happening, actor=by, at=at)
+        ledger.write(*drafts)
     except IntegrityError as error:
         if "action_one_open_mutation" in str(error):
             raise DuplicateBlocked from None
         raise
-    payload = record.opened(action.tenant_id, action.payload_pointer)
-    assert payload is not None
-    return Started(attempt.number, payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id)
+    return Started(
+        attempt.number, redeemed.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
+    )
 
 
-def _happening(
-    attempt: Attempt, contract: Contract, grant: grants.Grant, request: StartRequest, changes: dict[str, Any]
-) -> ledger.Happening:
+def _happening(attempt: Attempt, basis: Basis, request: StartRequest, changes: dict[str, Any]) -> ledger.Happening:
     return ledger.Happening(
         kind="execution_started",
         to="EXECUTING",
@@ -225,46 +270,64 @@ def _happening(
         changes=changes,
         detail={
             "attempt": attempt.number,
-            "jti": grant.jti,
+            "jti": str(attempt.jti),
             "executor_id": request.executor_id,
             "wrapper_version": request.wrapper_version,
             "timeout_s": request.timeout_s,
         },
-        view={"horizon_at": instant(horizon(attempt, contract))},
+        view={"horizon_at": instant(horizon(attempt, basis.contract))},
     )
 
 
-def _attempt(action: Any, contract: Contract, grant: grants.Grant, request: StartRequest, *, at: datetime) -> Attempt:
-    ends_at = at + timedelta(seconds=request.timeout_s)
-    attempt = Attempt.objects.create(
-        tenant_id=action.tenant_id,
-        action_id=action.id,
+_ATTEMPT = """
+WITH attempt AS (
+    INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
+        timeout_s, lease_expires_at, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+)
+INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) VALUES ($1, $2, 'lease', $9)
+ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
+"""
+
+
+def _attempt(basis: Basis, grant: grants.Grant, request: StartRequest, *, at: datetime) -> Attempt:
+    """The redemption of the grant: a row that there can be one of, with its lease."""
+    tenant_id, ends_at = basis.action.tenant_id, at + timedelta(seconds=request.timeout_s)
+    lease = lease_of(tenant_id, basis.record.policies["verification"].digest)
+    made = Attempt(
+        tenant_id=tenant_id,
+        action_id=basis.action.id,
         number=grant.terms.attempt,
         jti=UUID(grant.jti),
         executor_id=request.executor_id,
         wrapper_version=request.wrapper_version,
         started_at=at,
         timeout_s=request.timeout_s,
-        lease_expires_at=min(at + lease_of(action.tenant_id), ends_at),
+        lease_expires_at=min(at + lease, ends_at),
         ends_at=ends_at,
     )
-    Due.objects.update_or_create(
-        subject_id=action.id,
-        what="lease",
-        defaults={"tenant_id": action.tenant_id, "due_at": attempt.lease_expires_at},
+    ask(
+        _ATTEMPT,
+        *(tenant_id, made.action_id, made.number, made.jti, made.executor_id, made.wrapper_version),
+        *(at, made.timeout_s, made.lease_expires_at, ends_at),
     )
-    return attempt
+    return made
 
 
-def _consume(approval: Approval, action_id: UUID, *, at: datetime) -> None:
-    ledger.append(
-        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval"),
-        ledger.Happening(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)}),
-        actor=ledger.SYSTEM,
-        at=at,
-    )
-    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="CONSUMED")
-    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+_CONSUME = """
+WITH due AS (DELETE FROM approvals_due WHERE subject_id = $2 AND what = 'approval')
+UPDATE approvals_approval SET state = 'CONSUMED'
+WHERE tenant_id = $1 AND id = $2 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
+"""
+
+
+def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.Draft:
+    """The approval is used up by this start and by no other; the event of it is the caller's to write."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if not ask(_CONSUME, approval.tenant_id, approval.id):
+        raise binding.ApprovalExpired
+    happening = ledger.Happening(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
+    return ledger.draft(head, happening, actor=ledger.SYSTEM, at=at)
 
 
 def approver_of(approval: Approval) -> UUID | None:
@@ -273,12 +336,13 @@ def approver_of(approval: Approval) -> UUID | None:
     return next((vote.voter for vote in votes if vote.verdict in binding.AUTHORISING), None)
 
 
-def _fail_closed(head: ledger.Head, action: Any, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Refused:
+def _fail_closed(
+    head: ledger.Head, basis: Basis, grant: grants.Grant, request: StartRequest, *, by: ledger.Actor, at: datetime
+) -> Refused:
     """Another payload than the approved one: nothing runs, grant and approval end, a person must look (RT-21)."""
-    if action.approval_id is not None:
-        approval = queries.approval(action.tenant_id, action.approval_id)
-        if approval is not None:
-            void(approval=approval, reason="Another payload was presented at the start.", at=at)
+    _spend(head.tenant_id, grant, request)
+    if basis.approval is not None:
+        void(approval=basis.approval, reason="Another payload was presented at the start.", at=at)
     ledger.append(
         head,
         ledger.Happening(
@@ -302,12 +366,6 @@ def _fail_closed(head: ledger.Head, action: Any, request: StartRequest, *, by: l
         at=at,
     )
     return binding.PayloadHashMismatch()
-
-
-def _revalidate(head: ledger.Head, action: Any, changed: Refused, *, at: datetime) -> Refused:
-    """The policy changed since: the approval is set aside and people are asked again (RT-20, R-AP-09)."""
-    request_again(head=head, action=action, at=at)
-    return changed
 
 
 def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:

@@ -6,6 +6,7 @@ A lease is never longer than the attempt's own timeout. Its end says nothing abo
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from uuid import UUID
 
 from approvals import queries
@@ -26,10 +27,12 @@ class LeaseOver(Refused):
     code = "LEASE_OVER"
 
 
-def lease_of(tenant_id: UUID) -> timedelta:
-    """How long an executor may hold an attempt silently."""
-    document = parse(bytes(record.active_policies(tenant_id)["verification"].document))
-    return timedelta(seconds=document.get("lease_s", 60))
+@lru_cache(maxsize=1024)
+def lease_of(tenant_id: UUID, policy: str) -> timedelta:
+    """How long an executor may hold an attempt silently, as the verification policy of this digest has it."""
+    row = record.policy_by_digest(tenant_id, "verification", policy)
+    assert row is not None
+    return timedelta(seconds=parse(bytes(row.document)).get("lease_s", 60))
 
 
 def horizon(attempt: Attempt, contract: Contract) -> datetime:
@@ -49,7 +52,8 @@ def heartbeat(
         raise UnknownExecutor("There is no such attempt here.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
         raise LeaseOver
-    until = min(at + lease_of(tenant_id), attempt.ends_at)
+    lease = lease_of(tenant_id, record.active_policies(tenant_id)["verification"].digest)
+    until = min(at + lease, attempt.ends_at)
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).update(lease_expires_at=until)
     Due.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
     return until

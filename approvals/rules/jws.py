@@ -2,8 +2,9 @@
 
 1. Three parts, base64url without padding, in the one spelling that the bytes have (RFC 7515 section 2).
 2. Header and claims are JSON objects with unique names and no fractions (`ledger.rules.canonical.read`).
-3. The algorithm is what the caller expects, never what the token asks for; `crit`, `jku`, `x5u` and every other header
-   field that the caller did not name are refused (RFC 8725 sections 3.1 and 3.10).
+3. There is one algorithm, Ed25519 under its own name (RFC 9864), never what the token asks for: `none`, HS256, and the
+   older spelling `EdDSA`, which leaves the curve open, are refused. So are `crit`, `jku`, `jwk`, `x5u` and every other
+   header field that the caller did not name (RFC 8725 sections 3.1 and 3.10).
 4. A token has a length limit, looked at first.
 
 What is wrong is a `NotAToken`, our callers' own refusals say so to people. Nothing here looks at times or keys.
@@ -22,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ledger.rules.canonical import NotCanonical, canonical, read
 
-ALG = "EdDSA"
+ALG = "Ed25519"
 MAX_TOKEN = 4096
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -62,9 +63,9 @@ def write(*, header: Mapping[str, Any], claims: Mapping[str, Any], sign: Callabl
     return f"{signed}.{encode(sign(signed.encode('ascii')))}"
 
 
-def take_apart(text: str, *, typ: str, fields: frozenset[str]) -> Token:
+def take_apart(text: str, *, typ: str, fields: frozenset[str], most: int = MAX_TOKEN) -> Token:
     """The token in `text`, whose header has exactly `fields`, our algorithm, and the type `typ`."""
-    if len(text) > MAX_TOKEN:
+    if len(text) > most:
         raise NotAToken("it is too long")
     parts = text.split(".")
     if len(parts) != 3:

@@ -52,7 +52,7 @@ class ExecutorKey:
 
     def proof(self, *, method: str, url: str, token: str, at: float) -> str:
         """A DPoP proof for one request that presents `token`; each proof is good for one use."""
-        header = {"alg": "EdDSA", "jwk": self.public_jwk, "typ": "dpop+jwt"}
+        header = {"alg": "Ed25519", "jwk": self.public_jwk, "typ": "dpop+jwt"}
         claims = {
             "ath": encode(hashlib.sha256(token.encode("ascii")).digest()),
             "htm": method.upper(),

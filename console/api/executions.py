@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -33,6 +34,7 @@ from console.api.results import read_result
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
 from reviews import queries as after
 from reviews.operations import cases, observations
 from reviews.tasks import verify_due
@@ -128,29 +130,34 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
 @admits("exec")
 def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse | None:
     # The proof comes before the stored answer: a repeat, too, is only for who holds the key.
-    at = timezone.now()
-    proof = possession.verify(
-        request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
+    caller, at = caller_of(request), timezone.now()
+    wanted = StartRequest(
+        action_id=action_id,
+        token=body.grant,
+        executor_id=body.executor_id,
+        thumbprint="",
+        wrapper_version=body.wrapper_version,
+        timeout_s=body.timeout_s,
+        payload_hash=body.payload_hash,
     )
-    return once(request, lambda: _start(request, action_id, body, proof, at), bound_to=proof.thumbprint)
+    note = partial(executions.note_refused, tenant_id=caller.tenant_id, request=wanted, by=caller.actor, at=at)
+    try:
+        proof = possession.verify(
+            request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
+        )
+        return once(request, lambda: _start(request, wanted, proof, at), bound_to=proof.thumbprint)
+    except (possession.ProofInvalid, operations.ProofReplayed) as refusal:
+        with tenancy(caller.tenant_id):
+            note(refusal=refusal)
+        raise
 
 
-def _start(
-    request: HttpRequest, action_id: UUID, body: StartBody, proof: possession.Proof, at: datetime
-) -> HttpResponse:
-    caller = caller_of(request)
+def _start(request: HttpRequest, wanted: StartRequest, proof: possession.Proof, at: datetime) -> HttpResponse:
+    caller, action_id = caller_of(request), wanted.action_id
     operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
     started = executions.start(
         tenant_id=caller.tenant_id,
-        request=StartRequest(
-            action_id=action_id,
-            token=body.grant,
-            executor_id=body.executor_id,
-            thumbprint=proof.thumbprint,
-            wrapper_version=body.wrapper_version,
-            timeout_s=body.timeout_s,
-            payload_hash=body.payload_hash,
-        ),
+        request=replace(wanted, thumbprint=proof.thumbprint),
         unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
         by=caller.actor,
         at=at,

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from approvals.operations.orders import grant_public_key
+from approvals.operations import grant_keys
 from approvals.rules import grants
 from console.api import answers
 from console.api.edge import answer
@@ -57,7 +57,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)
 def jwks(request: HttpRequest) -> HttpResponse:
-    return answer(grants.jwks([grant_public_key()]))
+    published = answer(grants.jwks(grant_keys.accepted()))
+    published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
+    return published
 
 
 def _database() -> list[dict[str, Any]]:

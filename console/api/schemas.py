@@ -137,7 +137,7 @@ class ClaimBody(Body):
 
 
 class StartBody(Body):
-    grant: Annotated[str, Field(min_length=1, max_length=8192)]
+    grant: Annotated[str, Field(min_length=1, max_length=16_384)]
     executor_id: Name
     wrapper_version: Annotated[str, Field(min_length=1, max_length=64)]
     timeout_s: Annotated[int, Field(ge=1, le=86_400)]

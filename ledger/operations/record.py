@@ -125,6 +125,17 @@ def lock(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
     return Head(**head)
 
 
+def enter(*, tenant_id: UUID, subject_id: UUID, kind: str) -> Head:
+    """The same, behind the tenant's gate: no policy, freeze, executor or approver changes until the transaction ends.
+
+    To be called first, before anything else is locked. Whoever changes one of those waits for us, or we for them.
+    """
+    head = queries.head_for_update(tenant_id, subject_id, kind, through_gate=True)
+    if head is None:
+        raise NoSuchSubject
+    return Head(**head)
+
+
 def append(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Head:
     """Write one event after `head` and return the new head (D4).
 

@@ -29,17 +29,25 @@ from ledger.models import (
     Unwinding,
 )
 from ledger.rules import contract as contracts
-from ledger.rules import sealing
+from ledger.rules import envelope, sealing
 from ledger.rules.canonical import digest
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
 from ledger.tenancy import ask, call, first, select
 
+_LOCK = b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)"
+_ENTER = b"SELECT state, seq, head, entry FROM ledger_enter($1, $2)"
 
-def head_for_update(tenant_id: UUID, subject_id: UUID, kind: str) -> dict[str, Any] | None:
-    """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`."""
-    rows = call(b"SELECT state, seq, head, entry FROM ledger_lock($1, $2)", subject_id.bytes, kind, prepared=True)
+
+def head_for_update(
+    tenant_id: UUID, subject_id: UUID, kind: str, *, through_gate: bool = False
+) -> dict[str, Any] | None:
+    """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`.
+
+    `through_gate` takes the tenant's gate first, together with others (docs/decisions/0018).
+    """
+    rows = call(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
     if not rows:
         return None
     state, seq, head, entry = rows[0]
@@ -114,16 +122,19 @@ def wanted(filters: Mapping[str, Any]) -> Q:
     return found
 
 
-def actions_to_start(
+def ids_to_start(
     tenant_id: UUID, tools: list[str], *, approved: list[UUID] | None, after: UUID | None = None, limit: int = 200
-) -> list[Action]:
+) -> list[UUID]:
     """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
     needs none.
     """
-    found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", tool__in=tools)
-    if approved is not None:
-        found = found.filter(Q(approval_id__isnull=True) | Q(id__in=approved))
-    return list((found.filter(id__gt=after) if after else found).order_by("id")[:limit])
+    rows = ask(
+        "SELECT id FROM ledger_action WHERE tenant_id = $1 AND state = 'VALIDATED' AND tool = ANY($2)"
+        " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
+        " ORDER BY id LIMIT $5",
+        *(tenant_id, tools, approved, after, limit),
+    )
+    return [action_id for (action_id,) in rows]
 
 
 def to_be_tried_again(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
@@ -131,6 +142,15 @@ def to_be_tried_again(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
     found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", attempt_count__gt=0)
     gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
     return {action.approval_id: action.id for action in gated if action.approval_id is not None}
+
+
+def digests_said(tenant_id: UUID, subject_id: UUID, name: str) -> set[tuple[str, str]]:
+    """(kind of event, digest) of what a subject's events have named under `name`."""
+    rows = ask(
+        "SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, subject_id
+    )
+    said = ((kind, envelope.parse(bytes(data)).digests.get(name)) for kind, data in rows)
+    return {(kind, found) for kind, found in said if found}
 
 
 def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
@@ -528,6 +548,11 @@ def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVer
 
 def policy_version(tenant_id: UUID, kind: str, version: str) -> PolicyVersion | None:
     return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND version = $3", tenant_id, kind, version)
+
+
+def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion | None:
+    """A version of a policy by its digest; versions with the same document are the same policy."""
+    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND digest = $3 LIMIT 1", tenant_id, kind, digest)
 
 
 def tool_names(tenant_id: UUID) -> frozenset[str]:

@@ -29,7 +29,7 @@ def _proof(key):
 
 def test_a_proof_has_the_header_and_claims_of_rfc_9449(key):
     header, claims, _ = _parts(_proof(key))
-    assert header == {"alg": "EdDSA", "typ": "dpop+jwt", "jwk": key.public_jwk}
+    assert header == {"alg": "Ed25519", "typ": "dpop+jwt", "jwk": key.public_jwk}
     assert claims["htm"] == "POST"
     assert claims["htu"] == "http://h:1/a/b"
     assert claims["iat"] == 1_700_000_000

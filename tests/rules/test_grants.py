@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,21 +13,53 @@ from hypothesis import strategies as st
 
 from approvals.rules import grants, jws, possession
 from approvals.rules.binding import ContractChanged, PolicyChanged
-from approvals.rules.grants import Grant, GrantExpired, GrantInvalid, GrantKey, GrantWrongExecutor, Terms
+from approvals.rules.grants import (
+    Approved,
+    Grant,
+    GrantExpired,
+    GrantInvalid,
+    GrantKey,
+    GrantOutdated,
+    GrantWrongExecutor,
+    Logged,
+    Terms,
+)
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 OTHER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
 KEYS = [GrantKey(KEY.public_key(), NOW - timedelta(days=1))]
 ISSUER = "https://console.example"
+APPROVED = Approved(
+    approval_id="p-1",
+    rule="IRREVERSIBLE",
+    terms_digest="55" * 32,
+    votes=("66" * 32, "77" * 32),
+    logged=Logged(origin="console.example/log", index=40, size=42),
+)
 TERMS = Terms(
     tenant="t-1",
+    environment="production",
+    epoch=3,
     action_id="a-1",
     revision=1,
     attempt=1,
     payload_hash="11" * 32,
+    payload_length=120,
+    tool="refund",
+    tool_version="1.0.0",
     contract_digest="22" * 32,
+    target="order/1",
+    precondition="88" * 32,
+    side_effect_class="HIGH_RISK_EXTERNAL",
+    reversibility="IRREVERSIBLE",
+    limits={"amount": "1250", "currency": "EUR"},
+    agent="support",
+    agent_version="7",
+    run_id="run-1",
     policy_digests={"approval": "33" * 32},
+    approval=APPROVED,
+    idempotency="99" * 32,
     executor="refunds-1",
     thumbprint="T" * 43,
 )
@@ -59,20 +91,33 @@ def test_a_grant_says_after_verification_what_was_minted():
     assert verify(grants.mint(GRANT, key=KEY)) == GRANT
 
 
-@given(
-    st.builds(
-        Terms,
-        tenant=st.text(min_size=1, max_size=20, alphabet=st.characters(exclude_categories=["Cs"])),
-        action_id=st.uuids().map(str),
-        revision=st.integers(0, 2**53 - 1),
-        attempt=st.integers(0, 2**53 - 1),
-        payload_hash=st.just("11" * 32),
-        contract_digest=st.just("22" * 32),
-        policy_digests=st.dictionaries(st.sampled_from(["approval", "recovery"]), st.just("33" * 32)),
-        executor=st.text(min_size=1, max_size=20, alphabet=st.characters(exclude_categories=["Cs"])),
-        thumbprint=st.just("T" * 43),
-    )
+def words(least=0):
+    return st.text(min_size=least, max_size=20, alphabet=st.characters(exclude_categories=["Cs"]))
+
+
+NUMBERS = st.integers(0, 2**53 - 1)
+APPROVALS = st.builds(
+    Approved,
+    approval_id=words(1),
+    rule=words(),
+    terms_digest=words(1),
+    votes=st.lists(words(1), max_size=4).map(tuple),
+    logged=st.none() | st.builds(Logged, origin=words(1), index=NUMBERS, size=NUMBERS),
 )
+ANY_TERMS = st.builds(
+    Terms,
+    **dict.fromkeys(("epoch", "revision", "attempt", "payload_length"), NUMBERS),
+    **dict.fromkeys(("target", "precondition", "agent_version", "run_id", "idempotency"), words()),
+    limits=st.dictionaries(st.sampled_from(["amount", "currency"]), words()),
+    policy_digests=st.dictionaries(st.sampled_from(["approval", "recovery"]), words(1)),
+    approval=st.none() | APPROVALS,
+    **dict.fromkeys(("tenant", "environment", "action_id", "payload_hash", "tool", "tool_version"), words(1)),
+    **dict.fromkeys(("contract_digest", "side_effect_class", "reversibility", "agent"), words(1)),
+    **dict.fromkeys(("executor", "thumbprint"), words(1)),
+)
+
+
+@given(ANY_TERMS)
 def test_reading_undoes_minting_for_any_terms(terms):
     grant = replace(GRANT, terms=terms)
 
@@ -109,7 +154,9 @@ def test_a_long_life_is_refused_even_when_our_key_signed_it():
     with pytest.raises(GrantInvalid):
         verify(forged(claims=claims | {"exp": claims["iat"] + 3600}))
     with pytest.raises(GrantInvalid):
-        verify(forged(claims=claims | {"iat": claims["iat"] + 60, "exp": claims["iat"] + 120}))
+        verify(
+            forged(claims=claims | {"iat": claims["iat"] + 60, "nbf": claims["iat"] + 60, "exp": claims["iat"] + 120})
+        )
 
 
 def test_a_grant_of_another_installation_is_refused():
@@ -145,7 +192,8 @@ def test_a_key_signs_only_within_its_window(since, until):
     [
         {"alg": "none"},
         {"alg": "HS256"},
-        {"alg": "Ed25519"},
+        {"alg": "EdDSA"},
+        {"alg": "ed25519"},
         {"alg": "ES256"},
         {"alg": None},
         {"typ": "JWT"},
@@ -207,13 +255,25 @@ def test_a_missing_claim_is_refused(name):
         {"revision": "1"},
         {"revision": True},
         {"attempt": -1},
+        {"uses": 2},
+        {"uses": True},
         {"exp": "soon"},
-        {"exp": 2**53 - 1, "iat": 2**53 - 100},
+        {"exp": 2**53 - 1, "iat": 2**53 - 100, "nbf": 2**53 - 100},
+        {"nbf": 0},
+        {"aud": ["refunds-1"]},
+        {"aud": ""},
         {"cnf": {}},
         {"cnf": {"jkt": 1}},
         {"cnf": {"jkt": "x", "jwk": {}}},
-        {"policy_digests": []},
-        {"policy_digests": {"approval": 1}},
+        {"policies": []},
+        {"policies": {"approval": 1}},
+        {"payload": {"hash": "11" * 32}},
+        {"payload": {"hash": "11" * 32, "length": "120"}},
+        {"limits": {"amount": 1250}},
+        {"approval": {}},
+        {"approval": "p-1"},
+        {"approval": {"id": "p-1", "rule": "", "terms": "x", "votes": "66", "log": None}},
+        {"approval": {"id": "p-1", "rule": "", "terms": "x", "votes": [], "log": {"index": 1, "size": 2}}},
         {"sub": ""},
         {"iss": None},
     ],
@@ -232,7 +292,7 @@ def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(GrantInvalid):
         verify(signed_text(header, claims[:-1] + ', "sub": "a-2"}'))
     with pytest.raises(GrantInvalid):
-        verify(signed_text(header[:-1] + ', "alg": "EdDSA"}', claims))
+        verify(signed_text(header[:-1] + ', "alg": "Ed25519"}', claims))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +311,7 @@ def test_a_name_that_stands_twice_is_refused():
         lambda token: "",
         lambda token: "..",
         lambda token: "é" * 100,
-        lambda token: token + "A" * 5000,
+        lambda token: token + "A" * 20_000,
         lambda token: base64.b64encode(token.encode()).decode(),
     ],
 )
@@ -283,26 +343,102 @@ def test_a_grant_for_exactly_what_holds_passes():
     grants.check(GRANT, TERMS)
 
 
+OTHERS = {
+    "tenant": "t-2",
+    "environment": "staging",
+    "epoch": 4,
+    "action_id": "a-2",
+    "revision": 2,
+    "attempt": 2,
+    "payload_hash": "44" * 32,
+    "payload_length": 121,
+    "tool": "refund_all",
+    "tool_version": "1.0.1",
+    "contract_digest": "44" * 32,
+    "target": "order/2",
+    "precondition": "",
+    "side_effect_class": "CRITICAL_MUTATION",
+    "reversibility": "REVERSIBLE",
+    "limits": {"amount": "12500", "currency": "EUR"},
+    "agent": "sales",
+    "agent_version": "8",
+    "run_id": "run-2",
+    "policy_digests": {"approval": "33" * 32, "recovery": "33" * 32},
+    "approval": None,
+    "idempotency": "",
+    "executor": "refunds-2",
+    "thumbprint": "U" * 43,
+}
+NAMED = {
+    "contract_digest": ContractChanged,
+    "policy_digests": PolicyChanged,
+    "executor": GrantWrongExecutor,
+    "thumbprint": GrantWrongExecutor,
+    "epoch": GrantOutdated,
+}
+
+
 @pytest.mark.req("R-AP-06")
+@pytest.mark.parametrize("name", [each.name for each in fields(Terms)])
+def test_one_changed_term_is_refused(name):
+    """B1: each field that a grant binds, changed on either side; a field that is added later is in this test."""
+    changed = replace(TERMS, **{name: OTHERS[name]})
+
+    with pytest.raises(NAMED.get(name, GrantInvalid)):
+        grants.check(GRANT, changed)
+    with pytest.raises(NAMED.get(name, GrantInvalid)):
+        grants.check(replace(GRANT, terms=changed), TERMS)
+
+
 @pytest.mark.parametrize(
-    ("change", "refusal"),
+    "change",
     [
-        ({"tenant": "t-2"}, GrantInvalid),
-        ({"action_id": "a-2"}, GrantInvalid),
-        ({"revision": 2}, GrantInvalid),
-        ({"attempt": 2}, GrantInvalid),
-        ({"payload_hash": "44" * 32}, GrantInvalid),
-        ({"contract_digest": "44" * 32}, ContractChanged),
-        ({"policy_digests": {"approval": "44" * 32}}, PolicyChanged),
-        ({"policy_digests": {}}, PolicyChanged),
-        ({"policy_digests": {"approval": "33" * 32, "recovery": "33" * 32}}, PolicyChanged),
-        ({"executor": "refunds-2"}, GrantWrongExecutor),
-        ({"thumbprint": "U" * 43}, GrantWrongExecutor),
+        {"approval_id": "p-2"},
+        {"rule": "CONTRACT"},
+        {"terms_digest": "44" * 32},
+        {"votes": ("66" * 32,)},
+        {"votes": ("66" * 32, "77" * 32, "88" * 32)},
+        {"votes": ("77" * 32, "66" * 32)},
+        {"logged": None},
+        {"logged": Logged(origin="console.example/log/2", index=40, size=42)},
+        {"logged": Logged(origin="console.example/log", index=39, size=42)},
+        {"logged": Logged(origin="console.example/log", index=40, size=41)},
     ],
 )
-def test_one_changed_term_is_refused(change, refusal):
-    with pytest.raises(refusal):
-        grants.check(GRANT, replace(TERMS, **change))
+def test_one_changed_term_of_the_approval_is_refused(change):
+    """B1: the approval, its rule and terms, each vote, and where the log has them."""
+    with pytest.raises(GrantInvalid):
+        grants.check(GRANT, replace(TERMS, approval=replace(APPROVED, **change)))
+
+
+def test_a_log_that_has_grown_since_changes_nothing():
+    grown = replace(APPROVED, logged=replace(APPROVED.logged, size=900))
+    early = replace(GRANT, terms=replace(TERMS, approval=replace(APPROVED, logged=None)))
+
+    grants.check(GRANT, replace(TERMS, approval=grown))
+    grants.check(early, TERMS)
+
+
+@pytest.mark.parametrize(
+    ("payload", "found"),
+    [
+        ({"amount": 1250, "currency": "EUR"}, {"amount": "1250", "currency": "EUR"}),
+        ({"amount": "12.50"}, {"amount": "12.50"}),
+        ({"amount": None, "currency": True}, {}),
+        ({"amount": [1]}, {}),
+        ({"other": 1}, {}),
+    ],
+)
+def test_the_limits_are_what_the_payload_says_of_money(payload, found):
+    assert grants.limits(payload, ("amount", "currency")) == found
+    assert grants.limits(payload, ()) == {}
+
+
+def test_a_grant_that_would_be_too_long_is_not_minted():
+    many = replace(APPROVED, votes=("66" * 32,) * 300)
+
+    with pytest.raises(ValueError, match="too long"):
+        grants.mint(replace(GRANT, terms=replace(TERMS, approval=many)), key=KEY)
 
 
 @pytest.mark.req("R-AP-21")

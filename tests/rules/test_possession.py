@@ -22,7 +22,7 @@ JTI = "0123456789abcdef"
 
 def prove(*, header=None, claims=None, key=KEY):
     """A proof as an honest executor makes it, with the given parts put in its place."""
-    whole_header = {"typ": "dpop+jwt", "alg": "EdDSA", "jwk": JWK} | (header or {})
+    whole_header = {"typ": "dpop+jwt", "alg": "Ed25519", "jwk": JWK} | (header or {})
     whole_claims = {
         "htm": "POST",
         "htu": URL,

@@ -125,7 +125,7 @@ def test_both_ways_to_a_release_look_at_the_target(ready, till, clock):
     refused = ready.start(order)
     assert (refused.status_code, refused.json()["code"]) == (409, "PRECONDITION_DRIFT")
     assert states(ready, action_id) == ["VOIDED", "REQUESTED"]
-    assert ready.start(order).json()["code"] == "GRANT_CONSUMED"
+    assert ready.start(order).json()["code"] == "GRANT_INVALID"
     assert "EXECUTING" not in ready.path(action_id)
 
 

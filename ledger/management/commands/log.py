@@ -4,7 +4,8 @@ On the machine of the sequencer, as its role: it needs the log key and the guard
 
     rotate-key   a new key signs from now on, the old one beside it; both facts are on record under the old key
     retire-key   the old key signs nothing any more
-    restored     after a restore of the database: open a new log wherever the guard knows more than the database
+    restored     after a restore of the database: void every grant from before, by a new epoch, and open a new log
+                 wherever the guard knows more than the database
 """
 
 from __future__ import annotations
@@ -69,12 +70,15 @@ class Command(BaseCommand):
         if not reason:
             raise CommandError("Say with --reason why the database is older than what was signed.")
         opened = []
-        with guards.Guard(settings.COUNTERFOIL_GUARD) as guard:
+        with guards.Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
+            # First of all: from here on no grant of before is good, whatever becomes of the rest.
+            epoch = guard.raise_epoch()
             signer = sequencing.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
             for tenant in record.tenants():
                 origin = sequencing.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
-        return "\n".join(f"Opened {origin}" for origin in opened) or "Every log continues what was signed."
+        told = [f"Opened {origin}" for origin in opened] or ["Every log continues what was signed."]
+        return "\n".join([f"Epoch {epoch}: no grant from before is good any more.", *told])
 
 
 def _announced(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[str, Any]]) -> int:

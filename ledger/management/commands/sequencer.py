@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
-            with Guard(settings.COUNTERFOIL_GUARD) as guard:
+            with Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
                 signer = sequencing.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
                     self.stdout.write(adopted(Path(adopt), signer))
