@@ -23,7 +23,11 @@ class User(AbstractUser):
 
 
 class Membership(models.Model):
-    """A person's roles in one tenant."""
+    """A person's roles and groups in one tenant.
+
+    `person_id` is the human behind the account: accounts of one human have the same. Until `joined_at` somebody is only
+    invited. `given_by` is who gave the role of a reviewer last, and `proposal` what waits for a second administrator.
+    """
 
     id = models.UUIDField(primary_key=True)
     tenant_id = models.UUIDField()
@@ -33,6 +37,13 @@ class Membership(models.Model):
     is_operator = models.BooleanField(default=False)
     is_compliance = models.BooleanField(default=False)
     is_administrator = models.BooleanField(default=False)
+    groups = models.JSONField(default=list)
+    person_id = models.UUIDField()
+    given_by = models.UUIDField(null=True)
+    joined_at = models.DateTimeField(null=True)
+    invite_hash = models.CharField(max_length=64, default="")
+    invite_until = models.DateTimeField(null=True)
+    proposal = models.JSONField(null=True)
     removed_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from allauth.account.models import EmailAddress
 from django.db import IntegrityError, transaction
 
-from approvals.operations import roster
 from console import queries
 from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
+from console.people import operations as people
+from console.people.rules import ROLES as ROLES
+from console.people.rules import Change
 from ledger.operations import record as ledger
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
@@ -24,7 +26,6 @@ KEY_KINDS = ("agent", "exec", "oper", "audit")
 SCOPES = {"exec": "tool", "agent": "agent"}
 # How long one look counts: a page that is read again in between is not another sighting.
 LOOK = timedelta(minutes=15)
-ROLES = ("reviewer", "operator", "compliance", "administrator")
 
 
 class ProofReplayed(Refused):
@@ -98,38 +99,16 @@ def add_member(
     password: str | None,
     name: str,
     roles: frozenset[str],
+    groups: Collection[str] = (),
     by: ledger.Actor,
     at: datetime,
 ) -> Membership:
     """Give a person a place in a tenant; a new user gets `password`, or none that works."""
-    with tenancy(tenant_id):
-        user = User.objects.filter(username=username).first()
-        if user is None:
-            first, _, last = name.partition(" ")
-            user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
-        row = Membership.objects.create(
-            id=ledger.new_id(at),
-            tenant_id=tenant_id,
-            user=user,
-            actor_id=uuid4(),
-            **{f"is_{role}": role in roles for role in ROLES},
-        )
-        if row.is_reviewer:
-            roster.enter(tenant_id=tenant_id, actor_id=row.actor_id, person_id=row.actor_id, at=at)
-        ledger.append(
-            ledger.Head(tenant_id=tenant_id, id=row.id, kind="member"),
-            ledger.Happening(
-                kind="member_added", to="ACTIVE", detail={"actor": str(row.actor_id), "roles": sorted(roles)}
-            ),
-            actor=by,
-            at=at,
-        )
-    return row
-
-
-def note_verified_email(*, user: User, email: str) -> None:
-    """Keep that an address was shown to be this person's."""
-    EmailAddress.objects.update_or_create(user=user, email=email.lower(), defaults={"verified": True})
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        first, _, last = name.partition(" ")
+        user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
+    return people.place(tenant_id=tenant_id, user=user, change=Change.of(roles, groups), by=by, joined=True, at=at)
 
 
 def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:

@@ -25,11 +25,12 @@ def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
 def membership(user: User, tenant_id: UUID) -> Membership | None:
     """The place of a person whose account is open, if they have one in this tenant."""
     here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)
-    return here.first()
+    return here.filter(joined_at__isnull=False).first()
 
 
 def memberships(user: User) -> list[Membership]:
-    return list(Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"))
+    here = Membership.objects.filter(user=user, removed_at__isnull=True, joined_at__isnull=False)
+    return list(here.order_by("tenant_id"))
 
 
 def person_with_email(email: str) -> User | None:
@@ -46,15 +47,21 @@ def members(tenant_id: UUID) -> list[Membership]:
 def place_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
     here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)
-    return here.filter(user__is_active=True).select_related("user").first()
+    return here.filter(user__is_active=True, joined_at__isnull=False).select_related("user").first()
+
+
+def name_of(row: Membership) -> str:
+    """What a tenant calls a person; of somebody who was invited it knows the address alone."""
+    known: str = row.user.get_full_name() if row.joined_at is not None else ""
+    return known or row.user.get_username()
 
 
 def operators(tenant_id: UUID) -> dict[UUID, str]:
     """Who works cases here: the pseudonym and the name of every operator."""
     return {
-        each.actor_id: each.user.get_full_name() or each.user.get_username()
+        each.actor_id: name_of(each)
         for each in members(tenant_id)
-        if each.is_operator and each.removed_at is None and each.user.is_active
+        if each.is_operator and each.removed_at is None and each.joined_at is not None and each.user.is_active
     }
 
 
@@ -66,7 +73,7 @@ def handles(tenant_id: UUID) -> dict[str, UUID]:
 
 def names_of(tenant_id: UUID) -> dict[UUID, str]:
     """What the console calls each pseudonym of the record: people by their names, machines by their keys' names."""
-    people = {each.actor_id: each.user.get_full_name() or each.user.get_username() for each in members(tenant_id)}
+    people = {each.actor_id: name_of(each) for each in members(tenant_id)}
     machines = dict(ApiKey.objects.filter(tenant_id=tenant_id).values_list("actor_id", "name"))
     return machines | people
 

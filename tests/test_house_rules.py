@@ -43,6 +43,7 @@ MORE_EDGES = {
     "console/http.py": "the edge of every page: reads the clock once per request",
     "console/witness/server.py": "the edge of the witness: states when it saw a head",
     "console/sign_in/freshness.py": "the edge of signing in: how long ago somebody showed who they are",
+    "console/sign_in/single_sign_on.py": "the edge of single sign-on: reads the clock once per sign-in",
     "console/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
 }
 BANNED_NAMES = {

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from approvals.models import Approver
+from approvals.models import Approver, ApproverKey
 
 
 def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collection[str] = (), at: datetime) -> None:
@@ -22,3 +22,9 @@ def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collectio
 def leave(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
     """Somebody decides no longer; what they decided stays theirs."""
     Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id, active=True).update(active=False, ended_at=at)
+
+
+def identify(*, tenant_id: UUID, actor_id: UUID, person_id: UUID) -> None:
+    """Another human stands behind an account than was known; what is counted from now on is counted by that."""
+    Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id).update(person_id=person_id)
+    ApproverKey.objects.filter(tenant_id=tenant_id, actor_id=actor_id).update(person_id=person_id)

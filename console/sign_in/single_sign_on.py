@@ -23,8 +23,11 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
-from console import operations, queries
+from console import queries
+from console.people import operations as people
+from console.people import queries as places
 from console.sign_in.providers import ALGORITHMS
 from ledger.rules.canonical import digest
 
@@ -123,11 +126,11 @@ class SingleSignOn(DefaultSocialAccountAdapter):
         if domains and email.rpartition("@")[2] not in domains:
             self._refuse(request, "Your provider may not vouch for this email.")
         user = sociallogin.user if sociallogin.is_existing else queries.person_with_email(email)
-        if user is None or not user.is_active or not queries.memberships(user):
+        if user is None or not user.is_active or not (queries.memberships(user) or places.invited(user)):
             self._refuse(request, "You have no place here. Ask an administrator to invite you.")
         if not sociallogin.is_existing:
             sociallogin.connect(request, user)
-        operations.note_verified_email(user=user, email=email)
+        people.note_verified_email(user=user, email=email, at=timezone.now())
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, *args: Any, **kwargs: Any) -> None:
         """The person is told that it failed; why is for the operator alone."""
