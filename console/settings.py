@@ -116,6 +116,7 @@ _local = _public.hostname in ("localhost", "127.0.0.1", "::1")
 
 # What this installation acts on; approvals and grants name it, so that none of staging's is good in production.
 COUNTERFOIL_ENVIRONMENT = _text("COUNTERFOIL_ENVIRONMENT", "production")
+
 # Passkeys belong to this name for good: changing it makes every one of them useless (docs/deploy.md).
 COUNTERFOIL_RP_ID = _text("COUNTERFOIL_RP_ID", _public.hostname)
 COUNTERFOIL_ORIGINS = (f"{_public.scheme}://{_public.netloc}",)

@@ -15,6 +15,7 @@ from django.utils import timezone
 from reviews.rules import hooks
 from tests import exported, seals
 from tests.callers import Api, person_for
+from tests.signing import actor_of, ask, cast, enrolled, wanted
 from tests.workshop import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
@@ -141,6 +142,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")
     talk(shop)
+    sign(shop)
     approval = shop.reviewer.get("/approvals?state=CONSUMED").json()["items"][0]["approval_id"]
     shop.reviewer.get(f"/approvals/{approval}")
     shop.operator.get(f"/reviews/{case['case_id']}")
@@ -169,6 +171,15 @@ def let_through(shop: Workshop) -> None:
     shop.vote(approval, shop.operator, verdict="break_glass", reason="It is on fire.")
     used = shop.operator.get("/emergencies").json()["items"][0]["emergency_id"]
     shop.reviewer.post(f"/emergencies/{used}/reviews", {"finding": "justified", "reason": "It was."})
+
+
+def sign(shop: Workshop) -> None:
+    """Somebody signs a vote with a passkey."""
+    one = enrolled(shop.tenant, actor_of(shop.tenant, shop.reviewer))
+    approval = shop.approval_of(shop.propose(path="old/four.md"))
+    against = {"verdict": "reject", "reason": "Somebody links to it."}
+    challenge = ask(shop.reviewer, approval, **against).json()
+    cast(shop.reviewer, approval, challenge, one.answer(wanted(challenge)), **against)
 
 
 def settle(shop: Workshop, case: dict[str, Any]) -> None:

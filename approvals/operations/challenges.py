@@ -95,8 +95,7 @@ def _written(
     tenant_id, approval_id = UUID(covers.tenant), UUID(covers.approval_id)
     salt = secrets.token_bytes(32)
     statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
-    Challenge.objects.filter(tenant_id=tenant_id, approval_id=approval_id, expires_at__lt=at - KEPT).delete()
-    row = Challenge.objects.create(
+    row = Challenge(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
         approval_id=approval_id,
@@ -110,7 +109,15 @@ def _written(
         created_at=at,
         expires_at=at + LIFE,
     )
-    return Asked(row=row, credential_id=voter.credential_id)
+    return Asked(row=_kept(row), credential_id=voter.credential_id)
+
+
+def _kept(row: Challenge) -> Challenge:
+    """Store a challenge, and let go of those of this approval that ran out long ago."""
+    of_approval = Challenge.objects.filter(tenant_id=row.tenant_id, approval_id=row.approval_id)
+    of_approval.filter(expires_at__lt=row.created_at - KEPT).delete()
+    row.save(force_insert=True)
+    return row
 
 
 def _key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:

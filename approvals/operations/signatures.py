@@ -36,11 +36,11 @@ class KeyNotActive(Refused):
 
 @dataclass(frozen=True, kw_only=True)
 class Signed:
-    """A passkey's answer to a challenge, from the browser session that it came in."""
+    """A passkey's answer to a challenge as the browser's own JSON, from the session that it came in."""
 
     challenge_id: UUID
     session_hash: str
-    assertion: passkeys.Assertion
+    assertion: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,7 @@ def open_answer(tenant_id: UUID, approval_id: UUID, voter: str, signed: Signed, 
 
     One conditional write: of two answers at once, one finds nothing left. It stays used up if the vote is refused.
     """
+    assertion = passkeys.read_assertion(signed.assertion)
     found = Challenge.objects.filter(
         tenant_id=tenant_id,
         id=signed.challenge_id,
@@ -107,14 +108,14 @@ def open_answer(tenant_id: UUID, approval_id: UUID, voter: str, signed: Signed, 
     challenge = Challenge.objects.get(tenant_id=tenant_id, id=signed.challenge_id)
     key = (
         ApproverKey.objects.select_for_update()
-        .filter(tenant_id=tenant_id, credential_id=signed.assertion.credential_id, actor_id=UUID(voter))
+        .filter(tenant_id=tenant_id, credential_id=assertion.credential_id, actor_id=UUID(voter))
         .first()
     )
     if key is None or key.state != "ACTIVE":
         refusal = KeyNotActive()
         refusal.afterwards = partial(_spend, challenge, at=at)
         raise refusal
-    return Opened(challenge=challenge, key=key, assertion=signed.assertion)
+    return Opened(challenge=challenge, key=key, assertion=assertion)
 
 
 def prove(

@@ -467,8 +467,37 @@ class PayloadField(Answer):
 class VoteCast(Answer):
     voter: str
     verdict: str
-    class_: str = Field(alias="class")
+    class_: str = Field(alias="class", description="A passkey, B one-time code, C password, D the session alone.")
+    groups: list[str]
+    delegated_by: str | None
+    credential_id: str | None
+    statement_hash: str
+    confirmation_code: str
     at: datetime
+
+
+class SigningKey(Answer):
+    credential_id: str
+    name: str
+
+
+class SignatureWanted(Answer):
+    """The argument of `navigator.credentials.get()` in WebAuthn's JSON."""
+
+    challenge: str
+    rpId: str
+    allowCredentials: list[dict[str, str]]
+    userVerification: str
+    timeout: int
+
+
+class Challenge(Answer):
+    challenge_id: str
+    statement: str = Field(description="The canonical statement that the passkey signs by its hash.")
+    statement_hash: str
+    confirmation_code: str
+    expires_at: datetime
+    publicKey: SignatureWanted
 
 
 class Contradiction(Answer):
@@ -481,17 +510,21 @@ class Contradiction(Answer):
 
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
+    covers_digest: str
     payload: Any
     fields: list[PayloadField]
     votes: list[VoteCast]
     may_vote: bool
+    keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
     contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
 
 
 class VoteTaken(Answer):
     vote_id: str
     verdict: str
+    class_: str = Field(alias="class")
     statement_hash: str
+    confirmation_code: str
 
 
 class CaseRow(Answer):

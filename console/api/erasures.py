@@ -14,7 +14,6 @@ from console import erasing
 from console.api import answers, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy, once
-from console.api.people import proof_class
 from console.api.schemas import (
     ErasureBody,
     ErasuresWanted,
@@ -25,6 +24,7 @@ from console.api.schemas import (
     ReasonBody,
     RetentionBody,
 )
+from console.step_up import proof_class
 from ledger.operations import erasure as operations
 from ledger.operations import retention as clocks
 from ledger.queries import erasure as queries
@@ -210,7 +210,7 @@ def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) 
 
 
 def _step_up(request: HttpRequest, body: PasswordBody) -> None:
-    if proof_class(request, body.password) != "C":
+    if proof_class(request, caller_of(request).user, body.password) != "C":
         raise binding.StepUpRequired
 
 

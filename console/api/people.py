@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
 from approvals import queries as before
 from approvals.operations import votes
-from approvals.rules import binding
+from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
-from console.api import answers, pages
+from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
 from console.api.caller import admits, caller_of
 from console.api.document import body_of
-from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
-from console.api.rate import TooMany
+from console.api.edge import NotFound, after_commit, answer, in_tenancy
 from console.api.schemas import (
     ApprovalsWanted,
     CasesWanted,
@@ -29,7 +27,6 @@ from console.api.schemas import (
     Paged,
     ReasonBody,
     ResolveBody,
-    VoteBody,
 )
 from console.contradicted import contradicted, shown
 from ledger.operations import book
@@ -43,13 +40,6 @@ from reviews.rules.resolutions import Resolution
 from reviews.tasks import verify_due
 
 router = Router(tags=["People's work"])
-
-
-class LockedOut(TooMany):
-    """Too many wrong passwords; wait a quarter of an hour."""
-
-    code = "LOCKED_OUT"
-    retry_after_s = 900
 
 
 @router.get("/approvals", summary="Approvals, the most urgent first", response=answers.Page[answers.ApprovalRow])
@@ -85,52 +75,15 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         {"path": each.path, "label": each.label, "kind": each.kind, "display": each.display, "warnings": each.warnings}
         for each in render_payload(payload)
     ]
-    cast = [
-        {"voter": str(vote.voter), "verdict": vote.verdict, "class": vote.evidence_class, "at": instant(vote.at)}
-        for vote in before.votes_of(caller.tenant_id, approval_id)
-    ]
+    cast = [voting.cast(vote) for vote in before.votes_of(caller.tenant_id, approval_id)]
     said = contradicted(action, before.session(caller.tenant_id, action.session_id), _entry(action), payload)
     may_vote = "reviewer" in caller.roles and approval.state == "REQUESTED"
     return answer(
         _approval(approval)
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
-        | {"contradictions": shown(said)}
+        | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
+        | {"keys": voting.keys(caller)}
     )
-
-
-@router.post(
-    "/approvals/{approval_id}/votes", summary="Vote, with a fresh password (class C)", response={201: answers.VoteTaken}
-)
-@admits("person")
-def vote(request: HttpRequest, approval_id: UUID, body: VoteBody) -> HttpResponse | None:
-    # Outside the vote's transaction: a wrong password counts towards the lock, whatever becomes of the vote.
-    evidence_class = proof_class(request, body.password)
-    return once(request, lambda: _vote(request, approval_id, body, evidence_class))
-
-
-def _vote(request: HttpRequest, approval_id: UUID, body: VoteBody, evidence_class: str) -> HttpResponse:
-    caller = caller_of(request)
-    row = votes.vote(
-        tenant_id=caller.tenant_id,
-        approval_id=approval_id,
-        verdict=binding.Verdict(body.verdict),
-        voter=binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=evidence_class),
-        seen=binding.Seen(payload_hash=body.payload_hash, rendering_digest=body.rendering_digest),
-        reason=body.reason,
-        at=timezone.now(),
-    )
-    return answer({"vote_id": str(row.id), "verdict": row.verdict, "statement_hash": row.statement_hash}, 201)
-
-
-def proof_class(request: HttpRequest, password: str | None) -> str:
-    """C for a session with the person's fresh password; nothing less counts (D7)."""
-    caller = caller_of(request)
-    known = authenticate(request, username=caller.user.get_username(), password=password) if password else None
-    if getattr(request, "axes_locked_out", False):
-        # Ours to answer: the middleware would put a page in the place of a problem.
-        request.axes_locked_out = False  # type: ignore[attr-defined]
-        raise LockedOut
-    return "C" if known is not None and known.pk == caller.user.pk else ""
 
 
 @router.get("/reviews", summary="Open cases, the most severe first", response=answers.Page[answers.CaseRow])

@@ -29,6 +29,7 @@ from console.api import (
     runs,
     sessions,
     systems,
+    voting,
     work,
     workflows,
 )
@@ -97,6 +98,7 @@ for router in (
     runs,
     executions,
     people,
+    voting,
     work,
     casework,
     batches,

@@ -155,7 +155,20 @@ class VoteBody(Body):
     reason: Annotated[str, Field(max_length=4000)] = ""
     password: Annotated[str, Field(max_length=1000)] | None = None
     otp: Annotated[str, Field(max_length=16)] | None = None
-    assertion: dict[str, Any] | None = None
+    covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
+    challenge_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="The challenge that `assertion` answers."
+    )
+    assertion: dict[str, Any] | None = Field(None, description="`PublicKeyCredential.toJSON()` of a passkey's answer.")
+
+
+class ChallengeBody(Body):
+    verdict: Literal["approve", "reject", "request_changes", "break_glass"]
+    payload_hash: str
+    rendering_digest: str
+    covers: Annotated[str, Field(max_length=64)] = ""
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
 
 
 class CommentBody(Body):

@@ -15,6 +15,11 @@ def factors(user: Any) -> list[Authenticator]:
     return list(Authenticator.objects.filter(user=user).order_by("created_at"))
 
 
+def authenticator_app(user: Any) -> Authenticator | None:
+    """The app that makes the person's one-time codes."""
+    return Authenticator.objects.filter(user=user, type=Authenticator.Type.TOTP).first()
+
+
 def sessions(user: Any) -> list[UserSession]:
     """Where the person is signed in now."""
     listed: list[UserSession] = UserSession.objects.purge_and_list(user)

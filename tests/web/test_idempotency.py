@@ -69,6 +69,7 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     day.register(shop)
     day.propose(shop)
     day.talk(shop)
+    day.sign(shop)
     day.settle(shop, day.execute(shop, clock))
     day.let_through(shop)
     shop.auditor.post("/exports", {"from": 1, "to": 9})
