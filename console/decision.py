@@ -8,7 +8,7 @@ from typing import Any
 from approvals import queries as before
 from approvals.operations import emergencies, votes
 from approvals.rules import emergency, rendering
-from console import queries, words
+from console import queries, target, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.contradicted import contradicted, shown
@@ -42,6 +42,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "canonical": (told.payload or b"").decode(),
         "claims": _claims(told),
         "verification": told.contract.verification,
+        "target": target.panel(told, approval),
         "predicates": _predicates(told),
         "remedies": _remedies(told),
         "kin": kin(told),

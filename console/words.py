@@ -152,6 +152,12 @@ APPROVALS: Final[dict[str, tuple[str, str]]] = {
     "EXPIRED": ("clock", "Expired"),
     "VOIDED": ("stop", "Set aside"),
 }
+RAISES: Final[dict[str, str]] = {
+    "BASELINE_UNKNOWN": "its target could not be read in time",
+    "PREFLIGHT_UNDECIDED": "a condition could not be told",
+    "BLAST_RADIUS_UNKNOWN": "how many things it touches is not known",
+    "BLAST_RADIUS_HIGH": "it touches many things",
+}
 VERDICTS: Final[dict[str, tuple[str, str]]] = {
     "approve": ("tick", "approved"),
     "reject": ("cross", "rejected"),
@@ -268,6 +274,7 @@ EVENTS: Final[dict[str, str]] = {
     "policy_superseded": "Policy superseded",
     "session_opened": "Session opened",
     "session_closed": "Session closed",
+    "approval_asked_again": "Asked again: the target had changed",
     "approval_preparing": "Target to be read before anybody is asked",
     "approval_requested": "Approval asked for",
     "preflight_refused": "Refused by the preflight",

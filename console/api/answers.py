@@ -508,6 +508,37 @@ class Contradiction(Answer):
     text: str
 
 
+class BaselineField(Answer):
+    field: str
+    value: Any
+
+
+class Baseline(Answer):
+    known: bool = Field(description="False where the system did not answer in time; that raises the risk.")
+    digest: str | None
+    pointer: str | None
+    source: str | None
+    read_at: datetime | None
+    fields: list[BaselineField]
+    preflight: list[dict[str, Any]]
+    touches: int | None = Field(description="How many things the action touches, where the contract says so.")
+    raises: list[str]
+
+
+class Difference(Answer):
+    field: str
+    then: str | None
+    now: str | None
+    material: bool
+
+
+class Drift(Answer):
+    compared_at: datetime
+    material: bool
+    differences: list[Difference]
+    untold: list[str]
+
+
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
     covers_digest: str
@@ -517,6 +548,8 @@ class Approval(ApprovalRow):
     may_vote: bool
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
     contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
+    baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")
+    drift: Drift | None = Field(description="What changed since, by the newest reading; null where none was taken.")
 
 
 class VoteTaken(Answer):

@@ -13,6 +13,7 @@ from approvals import queries as before
 from approvals.operations import votes
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
+from console import target
 from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
 from console.api.caller import admits, caller_of
@@ -29,6 +30,7 @@ from console.api.schemas import (
     ResolveBody,
 )
 from console.contradicted import contradicted, shown
+from console.tasks import read_before
 from ledger.operations import book
 from ledger.queries import record
 from ledger.rules.canonical import parse
@@ -66,6 +68,8 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     approval = before.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
+    if target.look_again(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
+        after_commit(read_before)
     covers = votes.coverage(approval)
     action = record.action(caller.tenant_id, approval.action_id)
     assert action is not None
@@ -83,6 +87,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
         | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
         | {"keys": voting.keys(caller)}
+        | {"baseline": target.baseline(approval), "drift": target.drift(approval)}
     )
 
 

@@ -15,11 +15,13 @@ from django.views.decorators.http import require_POST
 from approvals import queries
 from approvals.operations import votes
 from approvals.rules import binding
-from console import erased, words
+from console import erased, target, words
 from console.account import arguments, payload_of
+from console.api.edge import after_commit
 from console.decision import decision
 from console.forms import Vote
 from console.http import Request, in_tenant, looked
+from console.tasks import read_before
 from console.title import title
 from ledger.queries import record
 
@@ -52,8 +54,10 @@ def inbox(request: Request) -> HttpResponse:
 
 @in_tenant()
 def approval(request: Request, approval_id: UUID) -> HttpResponse:
-    page = erased.instead(request, "approval", approval_id) or _page(request, approval_id, Vote())
     found = queries.approval(request.tenant.id, approval_id)
+    if found and target.look_again(found, roles=request.caller.roles, by=request.caller.actor, at=request.as_of):
+        after_commit(read_before)
+    page = erased.instead(request, "approval", approval_id) or _page(request, approval_id, Vote())
     looked(request, "approval", approval_id, found.action_id if found else None)
     return page
 

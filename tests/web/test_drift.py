@@ -185,3 +185,59 @@ def test_an_approval_near_its_deadline_has_a_release_window_of_its_own(counter, 
     ready.claim()
     read(clock)
     assert ready.start(ready.claim()[0]).status_code == 201
+
+
+# What people are shown of it
+
+
+def page(counter, approval_id):
+    answer = counter.reviewer.client.get(f"/t/{counter.slug}/approvals/{approval_id}")
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def test_opening_the_page_asks_for_a_reading_and_then_shows_what_changed(ready, till, clock, monkeypatch):
+    action_id = asked(ready, clock)
+    approval_id = ready.approval_of(action_id)["approval_id"]
+    read(clock)
+    till.till.execute(CHANGED)
+    monkeypatch.setattr(drifting, "SEEN_FOR", drifting.SEEN_FOR * 0)
+    assert "It is being read." in page(ready, approval_id)
+    read(clock)
+    shown = page(ready, approval_id)
+    assert "The target is not what it was when this was asked." in shown
+    assert '<th scope="row" class="mono">target.version</th><td>1</td><td>2</td><td>material</td>' in shown
+
+
+def test_the_baseline_and_the_drift_over_the_api(ready, till, clock):
+    action_id = asked(ready, clock)
+    before = ready.approval_of(action_id)
+    assert (before["baseline"]["known"], before["baseline"]["digest"]) == (True, before["covers"]["precondition"])
+    assert {"field": "target.status", "value": "paid"} in before["baseline"]["fields"]
+    assert before["drift"] is None
+    till.till.execute(CHANGED)
+    opened(ready, action_id, clock)
+    drift = ready.approval_of(action_id)["drift"]
+    assert drift["material"] is True
+    assert drift["differences"] == [{"field": "target.version", "then": "1", "now": "2", "material": True}]
+
+
+def test_the_page_of_a_request_that_was_asked_again_leads_to_the_newer_one(ready, till, clock):
+    action_id = asked(ready, clock)
+    old = ready.approval_of(action_id)
+    till.till.execute(CHANGED)
+    opened(ready, action_id, clock)
+    assert ready.vote(old).status_code == 409
+    new = ready.approval_of(action_id)["approval_id"]
+    assert f'/approvals/{new}">the newer request' in page(ready, old["approval_id"])
+    assert f'/approvals/{old["approval_id"]}">an earlier request' in page(ready, new)
+
+
+def test_whoever_may_not_vote_asks_for_no_reading_by_looking(ready, clock):
+    action_id = asked(ready, clock)
+    clock.forward(seconds=30)
+    auditor = ready.person("compliance")
+    approval_id = ready.approval_of(action_id)["approval_id"]
+    count = len(ready.history(action_id))
+    auditor.client.get(f"/t/{ready.slug}/approvals/{approval_id}")
+    assert len(ready.history(action_id)) == count
