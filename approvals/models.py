@@ -15,6 +15,8 @@ class Agent(models.Model):
     agent_id = models.CharField(max_length=128)
     version = models.CharField(max_length=64)
     revoked_at = models.DateTimeField(null=True)
+    # Who answers for it; they do not decide on what it asks for, unless the policy lets them.
+    owner = models.UUIDField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant_id", "agent_id"], name="agent_id_is_unique")]
@@ -57,6 +59,8 @@ class Session(models.Model):
     agent_version = models.CharField(max_length=64)
     actor_id = models.UUIDField()
     key_actor = models.UUIDField()
+    # On whose behalf the agent says that it acts.
+    on_behalf_of = models.UUIDField(null=True)
     fingerprint = models.CharField(max_length=64)
     goal = models.TextField()
     pin_hash = models.CharField(max_length=64)
@@ -146,6 +150,8 @@ class Approval(models.Model):
     # Who edited the action that this one supersedes.
     editor = models.UUIDField(null=True)
     emergency = models.BooleanField(default=False)
+    # Since when there are not enough people who could decide it.
+    stranded_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [

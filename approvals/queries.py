@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
 
 from approvals.models import (
     Absence,
@@ -310,6 +310,58 @@ def absences(tenant_id: UUID, at: datetime) -> list[Absence]:
 
 def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
     return Absence.objects.filter(tenant_id=tenant_id, id=absence_id).first()
+
+
+def roster(tenant_id: UUID) -> list[Approver]:
+    """Every account that is or was in the roster: those that may decide, and those that people stand behind."""
+    return list(Approver.objects.filter(tenant_id=tenant_id).order_by("since", "actor_id"))
+
+
+def lent(tenant_id: UUID, at: datetime) -> list[Delegation]:
+    """Every power that is lent now."""
+    return _in_force(tenant_id, at)
+
+
+def was_taken_back(vote: Vote) -> bool:
+    """Whether the power that a vote used was taken back since, before its time was over."""
+    if vote.delegated_by is None:
+        return False
+    used = Delegation.objects.filter(
+        tenant_id=vote.tenant_id,
+        from_actor=vote.delegated_by,
+        to_actor=vote.voter,
+        starts_at__lte=vote.at,
+        ends_at__gt=vote.at,
+    )
+    return used.exists() and not used.filter(Q(ended_at__isnull=True) | Q(ended_at__gte=F("ends_at"))).exists()
+
+
+def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
+    """Who put a version of the approval policy in force."""
+    row = record.policy_version(tenant_id, "approval", version)
+    return record.created_by(tenant_id, row.id) if row else None
+
+
+def stranded(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
+    """The open approvals that nobody can decide, the longest first."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED", stranded_at__isnull=False)
+    return list(found.order_by("stranded_at", "id")[:limit])
+
+
+def open_approvals(tenant_id: UUID) -> list[UUID]:
+    """Every approval that waits for people, or for its action to start."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED", "APPROVED"])
+    return list(found.order_by("id").values_list("id", flat=True))
+
+
+def misdeeds(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
+    """How often a session tried tools that it was not shown, and how often its restated goal drifted."""
+    found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False)
+    counted: dict[str, int] = found.aggregate(
+        undisclosed_attempts=Count("id", filter=Q(code="UNDISCLOSED_TOOL")),
+        drifts=Count("id", filter=Q(code="ASK_DRIFT")),
+    )
+    return counted
 
 
 def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, requests, work
+from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, rechecking, requests, work
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -38,23 +38,37 @@ def lapse(
     for tenant_id, subject_id, what in due:
         try:
             with tenancy(tenant_id):
-                if what == "lease":
-                    leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
-                elif what == "prepare":
-                    preparing.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
-                elif what in work.STEPS:
-                    work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
-                elif what == "review":
-                    unreviewed = emergencies.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
-                    if unreviewed is not None:
-                        alarm(unreviewed, at)
-                else:
-                    away = unverifiable(tenant_id)
-                    requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
+                _come_due(tenant_id, subject_id, what, unverifiable, alarm, at=at)
         except (DatabaseError, Refused):
             log.exception("what was due for %s did not end", subject_id)
     _renew(at=at)
     return len(due)
+
+
+def _come_due(
+    tenant_id: UUID,
+    subject_id: UUID,
+    what: str,
+    unverifiable: Callable[[UUID], Collection[str]],
+    alarm: Callable[[Any, datetime], None],
+    *,
+    at: datetime,
+) -> None:
+    if what == "lease":
+        leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
+    elif what == "prepare":
+        preparing.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
+    elif what in work.STEPS:
+        work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
+    elif what == "review":
+        unreviewed = emergencies.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
+        if unreviewed is not None:
+            alarm(unreviewed, at)
+    elif what == rechecking.LOOK:
+        rechecking.look(tenant_id=tenant_id, subject_id=subject_id, at=at)
+    else:
+        away = unverifiable(tenant_id)
+        requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
 
 
 def _renew(*, at: datetime) -> None:

@@ -221,7 +221,7 @@ def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
         now, action = queries.approval(row.tenant_id, approval.id), record.action(row.tenant_id, approval.action_id)
         if now is None or action is None or now.state not in ("REQUESTED", "APPROVED") or head.state != "VALIDATED":
             continue
-        request_again(head=head, action=action, at=at)
+        request_again(head=head, action=action, why="A passkey that signed for it was stopped.", at=at)
         again.append(str(approval.id))
     return again
 

@@ -18,13 +18,14 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import AgentVersion, Approval, Call, Session
+from approvals.operations.demands import demand_of
 from approvals.operations.requests import approval_block, prepares, request_approval, want_reading
 from approvals.queries import disclosed_contract
-from approvals.rules import gate, nudge, pins, policy, registry
+from approvals.rules import gate, nudge, pins, registry
 from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings
 from ledger.operations import record as ledger
 from ledger.queries import record
-from ledger.rules.canonical import canonical, digest, parse
+from ledger.rules.canonical import canonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.entry import Entry
 from ledger.rules.envelope import instant
@@ -160,7 +161,18 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
     verdict = gate.judge(call, _standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
     if not verdict.accepted:
         return verdict
-    return gate.clear(verdict, call, _surroundings(session, call, verdict, at=at, remedy=remedy))
+    verdict = gate.clear(verdict, call, _surroundings(session, call, verdict, at=at, remedy=remedy))
+    if not verdict.accepted or verdict.contract is None:
+        return verdict
+    wanted = demand_of(
+        session,
+        contract=verdict.contract,
+        version=record.active_policies(session.tenant_id)["approval"],
+        payload=verdict.payload,
+        target=verdict.target_resource,
+        at=at,
+    )
+    return gate.under(verdict, wanted)
 
 
 def _standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
@@ -362,11 +374,11 @@ def _validated(
 ) -> tuple[Approval | None, list[ledger.Draft]]:
     """The approval that is asked for, where one is needed, and the events of both."""
     assert verdict.contract is not None
-    rules = policy.parse(parse(bytes(policies["approval"].document)))
-    need = policy.requirement(verdict.contract, rules)
+    assert verdict.demand is not None
+    held = verdict.demand.outcome == "hold"
     approval, drafts = None, []
     prepare = prepares(verdict.contract, verdict.predicates)
-    if need:
+    if held:
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
             action_id=head.id,
@@ -374,6 +386,7 @@ def _validated(
             contract=verdict.contract,
             version=policies["approval"],
             payload=verdict.payload,
+            demand=verdict.demand,
             at=at,
             prepare=prepare,
         )
@@ -385,7 +398,7 @@ def _validated(
             kind="validated",
             to="VALIDATED",
             changes={"timestamps": {"validated_at": instant(at)}, **block},
-            detail={"approval_required": bool(need), "rules": list(need)},
+            detail={"approval_required": held, "rules": list(verdict.demand.reasons)},
             view={"approval_id": str(approval.id)} if approval else {},
             digests=digests,
         ),

@@ -71,9 +71,9 @@ def ask(
     if approval is None:
         raise NoSuchApproval
     covers = votes.coverage(approval)
-    voter = votes.known(tenant_id, replace(voter, evidence_class="A"))
+    voter, bar = votes.known(approval, replace(voter, evidence_class="A"), at=at)
     try:
-        votes.check(approval.state, approval, covers, verdict, voter, seen, reason, at=at)
+        votes.check(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
         key = _key(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
         note = partial(votes.note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)

@@ -1,18 +1,41 @@
-"""What a vote leads to: the approval is granted, or ends with its action unrun."""
+"""What votes lead to: the approval is granted, or ends with its action unrun, or waits for more of them.
+
+The terms are those of the request; whose votes count is looked up again (`approvals.operations.standing`). Votes come
+one after another under the approval's lock, so that of two that would decide it differently the first one does (B21).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from approvals.models import Approval, Due, Vote
-from approvals.operations import emergencies
+from approvals.operations import emergencies, standing
 from approvals.operations.requests import approval_block, fail_unrun
-from approvals.rules import binding, policy
+from approvals.operations.standing import Standing
+from approvals.rules import binding, hours, quorum
+from approvals.rules.quorum import Tally, Terms
 from ledger.operations import record as ledger
 from ledger.queries import record
-from ledger.rules.canonical import parse
+from ledger.rules.envelope import instant
+from ledger.rules.refusals import Refused
+
+_STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
+_KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
+
+
+class VotesFallen(Refused):
+    """A vote that this rests on does not count any more; people must be asked again."""
+
+    code = "VOTES_FALLEN"
+
+
+class OutsideHours(Refused):
+    """It is approved, but the policy releases it at other hours only."""
+
+    code = "OUTSIDE_HOURS"
 
 
 def decide(
@@ -24,46 +47,105 @@ def decide(
     detail: Mapping[str, Any],
     at: datetime,
 ) -> None:
-    """Put a vote on record, with its statement and what proves it, and do what it leads to; one vote decides."""
+    """Put a vote on record, with its statement and what proves it, and do what it leads to."""
     if row.verdict == binding.Verdict.BREAK_GLASS:
         emergencies.use(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
-    rules = policy.parse(parse(bytes(record.active_policies(approval.tenant_id)["approval"].document)))
-    approved = row.verdict == binding.Verdict.APPROVE
-    state = "APPROVED" if approved else "REJECTED"
+    seen = standing.of(approval, at=at)
+    tally = seen.tally
     actor = ledger.Actor("person", row.voter)
-    ledger.append(
+    head = ledger.append(
         head,
         ledger.Happening(
-            kind={"approve": "approved", "reject": "rejected"}.get(row.verdict, "changes_requested"),
-            to=state,
-            detail=detail,
+            kind=_kind(tally),
+            to=_STATES.get(tally.state),
+            detail=_told(row, tally) | dict(detail),
             evidence=evidence,
         ),
         actor=actor,
         at=at,
     )
-    approval.release_by = rules.release_by(decided_at=at) if approved else None
-    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
-        state=state, decided_at=at, release_by=approval.release_by
-    )
-    if approved:
-        Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
-        _note_on_action(approval, row, actor, at=at)
+    if tally.state == "approved":
+        _grant(approval, row, seen, actor, at=at)
+    elif tally.state == "rejected":
+        _refuse(approval, row, tally, actor, at=at)
     else:
-        Due.objects.filter(subject_id=approval.id, what="approval").delete()
-        code = "REJECTED" if row.verdict == binding.Verdict.REJECT else "CHANGES_REQUESTED"
-        fail_unrun(approval, code=code, reason=row.reason, actor=actor, at=at)
+        _note_met(head, row, seen, at=at)
 
 
-def _note_on_action(approval: Approval, row: Vote, actor: ledger.Actor, *, at: datetime) -> None:
+def still_stands(approval: Approval, *, at: datetime) -> Refused | None:
+    """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
+
+    Asked at the claim and again in the redeeming transaction: the policy in force is the one that was asked under, the
+    votes of people who may still decide are still enough, and its hours have begun.
+    """
+    active = record.active_policies(approval.tenant_id)["approval"]
+    if active.digest != approval.policy_digest:
+        return binding.PolicyChanged()
+    terms = quorum.read(approval.terms)
+    if not approval.emergency and standing.of(approval, at=at).tally.state != "approved":
+        return VotesFallen()
+    return None if hours.are_open(terms.hours, at=at) else OutsideHours()
+
+
+def release_by(terms: Terms, *, decided_at: datetime) -> datetime:
+    """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
+    first = hours.opening(terms.hours, at=decided_at) or decided_at
+    return first + timedelta(seconds=terms.release_within_s)
+
+
+def _kind(tally: Tally) -> str:
+    return {"approved": "approved", "rejected": _KINDS.get(tally.code, "rejected")}.get(tally.state, "vote_cast")
+
+
+def _told(row: Vote, tally: Tally) -> dict[str, Any]:
+    told: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
+    if row.delegated_by is not None:
+        told["delegated_by"] = str(row.delegated_by)
+    if tally.state == "open":
+        return told | {"missing": tally.missing}
+    return told | {"deciding": [each.voter for each in tally.deciding]}
+
+
+def _grant(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> None:
+    approval.release_by = release_by(seen.terms, decided_at=at)
+    _close(approval, "APPROVED", at=at)
+    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+    deciding = [UUID(each.voter) for each in seen.tally.deciding]
     ledger.append(
         ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
         ledger.Happening(
             kind="approval_granted",
-            changes={"approval": approval_block(approval, approver=row.voter)},
-            detail={"approval_id": str(approval.id), "statement_hash": row.statement_hash},
+            changes={"approval": approval_block(approval, approvers=deciding)},
+            detail={
+                "approval_id": str(approval.id),
+                "statement_hash": row.statement_hash,
+                "statements": [each.statement_hash for each in seen.votes if each.voter in deciding],
+                "release_by": instant(approval.release_by),
+            },
         ),
         actor=actor,
         at=at,
     )
+
+
+def _refuse(approval: Approval, row: Vote, tally: Tally, actor: ledger.Actor, *, at: datetime) -> None:
+    _close(approval, "REJECTED", at=at)
+    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+    fail_unrun(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
+
+
+def _close(approval: Approval, state: str, *, at: datetime) -> None:
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
+        state=state, decided_at=at, release_by=approval.release_by, stranded_at=None
+    )
+
+
+def _note_met(head: ledger.Head, row: Vote, seen: Standing, *, at: datetime) -> None:
+    """Say of each threshold that this vote was the last one it wanted."""
+    before = quorum.tally(seen.terms, [standing.ballot_of(vote) for vote in seen.votes if vote.id != row.id])
+    owed = before.missing
+    met = [group for group in owed if group not in seen.tally.missing]
+    if met:
+        happening = ledger.Happening(kind="threshold_met", detail={"groups": met, "missing": seen.tally.missing})
+        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

@@ -17,6 +17,7 @@ from uuid import UUID
 from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import drifting
+from approvals.operations.demands import demand_again
 from approvals.operations.drifting import Taken
 from approvals.operations.requests import (
     Found,
@@ -143,15 +144,17 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = record.action(tenant_id, action_id)
     assert action is not None
-    assert action.payload_pointer is not None
     policies = record.active_policies(tenant_id)
+    demand, payload = demand_again(action, version=policies["approval"], at=at)
     fresh, requested = request_approval(
         tenant_id=tenant_id,
         action_id=action_id,
         requester=approval.requester,
         contract=contract,
         version=policies["approval"],
-        payload=record.opened(tenant_id, action.payload_pointer) or b"",
+        payload=payload,
+        demand=demand,
+        editor=approval.editor,
         at=at,
         found=found,
     )

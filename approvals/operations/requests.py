@@ -15,9 +15,12 @@ from uuid import UUID
 from approvals import queries
 from approvals.models import Approval, Due, Grant
 from approvals.operations import clocks
+from approvals.operations.demands import demand_again, in_force
 from approvals.queries import disclosed_contract, is_untellable
-from approvals.rules import pace, policy, readings, rendering
+from approvals.rules import pace, policy, quorum, readings, rendering
+from approvals.rules.policy import Demand
 from approvals.rules.preflight import Preflight
+from approvals.rules.quorum import Risk
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import digest, parse
@@ -27,6 +30,7 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
 
 DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
+FIRST_LOOK = timedelta(seconds=10)
 LIVE = ("PREPARING", "REQUESTED", "APPROVED")
 
 
@@ -54,18 +58,19 @@ def request_approval(
     contract: Contract,
     version: Any,
     payload: bytes,
+    demand: Demand,
     at: datetime,
     prepare: bool = False,
     found: Found | None = None,
+    editor: UUID | None = None,
 ) -> tuple[Approval, ledger.Draft]:
     """Ask people about an action that was just validated; what they will be shown is fixed here.
 
     Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
     own.
     """
-    rules = policy.parse(parse(bytes(version.document)))
-    reasons = policy.requirement(contract, rules) or ("POLICY_CHANGED",)
-    within = timedelta(seconds=contract.decide_within_s or rules.decide_within_s)
+    rules = in_force(version)
+    within = timedelta(seconds=demand.terms.decide_within_s)
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
         tenant_id=tenant_id,
@@ -77,29 +82,37 @@ def request_approval(
         contract_digest=contract.digest,
         policy_digest=version.digest,
         policy_version=version.version,
-        policy_row=", ".join(reasons)[:200],
-        step_up=rules.step_up,
+        policy_row=", ".join(demand.reasons or ("POLICY_CHANGED",))[:200],
+        step_up=demand.terms.step_up,
+        terms=demand.terms.document(),
+        risk=demand.risk,
         requester=requester,
+        editor=editor,
         requested_at=at,
         decide_by=ready_by + within,
-        **(_known(found) if found else {}),
     )
+    _learn(approval, found, rules)
     if prepare:
         insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by))
     else:
-        insert(approval, *clocks.due(approval, pace.of(rules, approval.terms), at=at))
+        insert(approval, first_look(approval, at=at), *clocks.due(approval, pace.of(rules, approval.terms), at=at))
     return approval, _requested(approval, found, at=at)
 
 
 def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
     """Ask people about an action whose target was read, or did not answer in time."""
     approval.state = "REQUESTED"
-    for name, value in _known(found).items():
-        setattr(approval, name, value)
+    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    learnt = _learn(approval, found, in_force(version))
     ledger.write(_requested(approval, found, head=head, at=at))
-    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **_known(found))
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
     Due.objects.filter(subject_id=approval.id).delete()
-    insert(*clocks.due(approval, queries.pace_of(approval), at=at))
+    insert(first_look(approval, at=at), *clocks.due(approval, queries.pace_of(approval), at=at))
+
+
+def first_look(approval: Approval, *, at: datetime) -> Due:
+    """When it is looked at first whether there is anybody who could decide."""
+    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what="people", due_at=at + FIRST_LOOK)
 
 
 def prepares(contract: Contract, predicates: Iterable[str]) -> bool:
@@ -123,13 +136,21 @@ def reserve_key(head: ledger.Head, *, at: datetime) -> None:
         ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash, at=at)
 
 
-def _known(found: Found) -> dict[str, Any]:
-    known: dict[str, Any] = {
+def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
+    """Put what was found out on the approval: a risk that is higher than it seemed raises the step-up as well."""
+    if found is None:
+        return {}
+    learnt: dict[str, Any] = {
         "baseline_digest": found.digest,
         "baseline_pointer": found.pointer,
         "preflight_digest": found.preflight.digest,
     }
-    return known | ({"risk": "HIGH"} if found.preflight.raises else {})
+    if found.preflight.raises:
+        terms = policy.at_risk(rules, quorum.read(approval.terms), Risk.HIGH)
+        learnt |= {"risk": Risk.HIGH, "terms": terms.document(), "step_up": terms.step_up}
+    for name, value in learnt.items():
+        setattr(approval, name, value)
+    return learnt
 
 
 def _requested(
@@ -141,6 +162,8 @@ def _requested(
         "rendering_digest": approval.rendering_digest,
         "decide_by": instant(approval.decide_by),
         "rules": approval.policy_row.split(", "),
+        "risk": approval.risk,
+        "terms": approval.terms,
     }
     if found is not None:
         detail["before"] = {
@@ -163,12 +186,15 @@ def _requested(
     )
 
 
-def approval_block(approval: Approval, *, approver: UUID | None = None) -> dict[str, Any]:
-    """The approval block of an entry (R-AP-13)."""
+def approval_block(
+    approval: Approval, *, approver: UUID | None = None, approvers: Iterable[UUID] = ()
+) -> dict[str, Any]:
+    """The approval block of an entry (R-AP-13); it names everybody whose vote decided."""
+    named = [*approvers] or ([approver] if approver else [])
     return {
         "required": True,
         "approval_id": str(approval.id),
-        "approver_id": str(approver) if approver else None,
+        "approver_id": ", ".join(str(each) for each in named) or None,
         "payload_hash": approval.payload_hash,
         "expires_at": instant(approval.release_by or approval.decide_by),
     }
@@ -199,9 +225,29 @@ def fail_unrun(
     `more` is what else its agent is told.
     """
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    told = {"approval_id": str(approval.id), **(more or {})}
+    _end_unrun(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
+
+
+def end_unrun(head: ledger.Head, action: Any, *, code: str, reason: str, at: datetime) -> None:
+    """The same for a locked action of which the policy says that it must not run, with or without an approval."""
+    told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
+    _end_unrun(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
+
+
+def _end_unrun(
+    head: ledger.Head,
+    *,
+    code: str,
+    reason: str,
+    actor: ledger.Actor,
+    decision: str,
+    more: Mapping[str, Any],
+    at: datetime,
+) -> None:
     if head.state != "VALIDATED":
         return
-    void_grants(tenant_id=approval.tenant_id, action_id=head.id, at=at)
+    void_grants(tenant_id=head.tenant_id, action_id=head.id, at=at)
     ledger.append(
         head,
         ledger.Happening(
@@ -211,7 +257,7 @@ def fail_unrun(
                 "verification": {"status": "NOT_REQUIRED"},
                 **({"reconciliation": {"recovery_decision": decision}} if decision else {}),
             },
-            detail={"code": code, "reason": reason, "approval_id": str(approval.id), **(more or {})},
+            detail={"code": code, "reason": reason, **more},
             view={"recovery_row": decision.partition(" ")[0]} if decision else {},
         ),
         actor=actor,
@@ -287,33 +333,72 @@ def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
 
 
 def request_again(
-    *, head: ledger.Head, action: Any, at: datetime, row: str = "RT-20", said: str = "REVALIDATE_APPROVAL"
+    *,
+    head: ledger.Head,
+    action: Any,
+    at: datetime,
+    row: str = "RT-20",
+    said: str = "REVALIDATE_APPROVAL",
+    why: str = "The policy changed.",
 ) -> None:
-    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20)."""
+    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20).
+
+    A policy whose `on_change` is void ends the action instead, as does one that refuses it now; the agent is told why.
+    """
     policies = record.active_policies(action.tenant_id)
-    contract = disclosed_contract(action.tenant_id, action.contract_digest)
-    rules = policy.parse(parse(bytes(policies["approval"].document)))
     before = queries.approval(action.tenant_id, action.approval_id) if action.approval_id else None
-    if before is not None and before.state != "CONSUMED":
-        void(approval=before, reason="The policy changed.", at=at)
-    fresh = None
+    live = before is not None and before.state != "CONSUMED"
+    if before is not None and live:
+        void(approval=before, reason=why, at=at)
+    demand, payload = demand_again(action, version=policies["approval"], at=at)
+    if demand.outcome == "refuse":
+        end_unrun(head, action, code="OUTSIDE_AUTONOMY", reason=demand.refusal, at=at)
+    elif before is not None and live and quorum.read(before.terms).on_change == "void":
+        end_unrun(head, action, code="APPROVAL_VOIDED", reason=f"{why} Propose the action again.", at=at)
+    elif before is None and demand.outcome == "auto":
+        _revalidated(head, None, policies, row=row, said=said, at=at)
+    else:
+        _ask_afresh(head, action, before, demand, payload, policies, row=row, said=said, at=at)
+
+
+def _ask_afresh(
+    head: ledger.Head,
+    action: Any,
+    before: Approval | None,
+    demand: Demand,
+    payload: bytes,
+    policies: Mapping[str, Any],
+    *,
+    row: str,
+    said: str,
+    at: datetime,
+) -> None:
+    contract = disclosed_contract(action.tenant_id, action.contract_digest)
     assert head.entry is not None
     prepare = prepares(contract, head.entry["intended_outcome"]["expected_predicates"])
-    if before is not None or policy.requirement(contract, rules):
-        payload = record.opened(action.tenant_id, action.payload_pointer) or b""
-        fresh, requested = request_approval(
-            tenant_id=action.tenant_id,
-            action_id=action.id,
-            requester=before.requester if before else _requester(action),
-            contract=contract,
-            version=policies["approval"],
-            payload=payload,
-            at=at,
-            prepare=prepare,
-        )
-        ledger.write(requested)
+    fresh, requested = request_approval(
+        tenant_id=action.tenant_id,
+        action_id=action.id,
+        requester=before.requester if before else _requester(action),
+        contract=contract,
+        version=policies["approval"],
+        payload=payload,
+        demand=demand,
+        editor=before.editor if before else None,
+        at=at,
+        prepare=prepare,
+    )
+    ledger.write(requested)
+    asked = _revalidated(head, fresh, policies, row=row, said=said, at=at)
+    if prepare:
+        ledger.write(want_reading(asked, fresh, contract, at=at))
+
+
+def _revalidated(
+    head: ledger.Head, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
+) -> ledger.Head:
     versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
-    asked = ledger.append(
+    return ledger.append(
         head,
         ledger.Happening(
             kind="approval_revalidated",
@@ -329,8 +414,6 @@ def request_again(
         actor=ledger.SYSTEM,
         at=at,
     )
-    if fresh is not None and prepare:
-        ledger.write(want_reading(asked, fresh, contract, at=at))
 
 
 def _requester(action: Any) -> UUID:

@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Session, Vote
-from approvals.operations import clocks, emergencies, signatures
+from approvals.operations import clocks, emergencies, signatures, standing
 from approvals.operations.deciding import decide
 from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
@@ -95,12 +95,17 @@ def _limit(arguments: Any, name: str) -> str:
     return str(said) if isinstance(said, str | int) and not isinstance(said, bool) else ""
 
 
-def known(tenant_id: UUID, voter: binding.Voter) -> binding.Voter:
-    """The voter as the roster knows them: the human behind the account, and the groups that the vote counts for."""
-    place = queries.approver(tenant_id, UUID(voter.actor))
-    if place is None or not place.active:
-        return replace(voter, person=str(place.person_id) if place else voter.actor)
-    return replace(voter, person=str(place.person_id), groups=tuple(sorted({binding.EVERYBODY, *place.groups})))
+def known(approval: Approval, voter: binding.Voter, *, at: datetime) -> tuple[binding.Voter, Refused | None]:
+    """The voter as the roster knows them: the human behind the account, what the vote counts for, and by whose power.
+
+    With it, why the vote of this person would not count, for `check` to say when its turn comes.
+    """
+    try:
+        place = standing.admit(approval, UUID(voter.actor), at=at)
+    except Refused as refusal:
+        return replace(voter, person=voter.actor), refusal
+    lender = str(place.lender) if place.lender else ""
+    return replace(voter, person=place.person, groups=tuple(sorted(place.groups)), delegated_by=lender), None
 
 
 def vote(
@@ -128,8 +133,8 @@ def vote(
         assert approval is not None
         head = clocks.settle_if_late(head, approval, at=at)
         covers = coverage(approval)
-        voter = known(tenant_id, replace(voter, evidence_class="A") if opened else voter)
-        check(head.state, approval, covers, verdict, voter, seen, reason, at=at)
+        voter, bar = known(approval, replace(voter, evidence_class="A") if opened else voter, at=at)
+        check(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
         if opened is None:
             made = _fresh(covers, verdict, voter, reason, at=at)
         else:
@@ -172,6 +177,7 @@ def check(
     seen: binding.Seen,
     reason: str,
     *,
+    bar: Refused | None,
     at: datetime,
 ) -> None:
     """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
@@ -194,6 +200,10 @@ def check(
         reason=reason,
         at=at,
     )
+    if bar is not None and verdict is not binding.Verdict.BREAK_GLASS:
+        raise bar
+    if record.active_policies(approval.tenant_id)["approval"].digest != approval.policy_digest:
+        raise binding.PolicyChanged
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged

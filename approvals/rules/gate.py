@@ -15,6 +15,8 @@ arguments are. The order is the order of authority, so that a later check never 
 9. The same mutation is not open (R-EX-08), the run is not being taken back, and after its pivot only tools start
    that may be sent again unchanged (R-RP-40).
 
+10. No rule of the approval policy refuses it (`under`; `approvals.rules.policy`).
+
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
 `on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
 wrong time, and a FAILED action beside the open one it repeats would read as if that one had failed.
@@ -33,6 +35,7 @@ from typing import Any
 
 from approvals.rules import malformed, pins
 from approvals.rules.malformed import Malformed, shown
+from approvals.rules.policy import Demand
 from ledger.rules.canonical import NotCanonical, canonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.targets import BadTarget
@@ -125,6 +128,7 @@ class GateVerdict:
     target_resource: str = ""
     predicates: tuple[str, ...] = ()
     dry_run: bool = False
+    demand: Demand | None = None
 
     @property
     def category(self) -> str:
@@ -209,6 +213,21 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
         message=refusal.message,
         hint=refusal.hint,
         errors=refusal.errors,
+    )
+
+
+def under(verdict: GateVerdict, demand: Demand) -> GateVerdict:
+    """Rule 10, for a verdict that accepts: what the approval policy wants of the call."""
+    if demand.outcome != "refuse":
+        return replace(verdict, demand=demand)
+    return replace(
+        verdict,
+        accepted=False,
+        code="OUTSIDE_AUTONOMY",
+        message=demand.refusal,
+        hint="Do not repeat the call: the tenant's policy refuses it, and no approval changes that.",
+        errors=tuple({"path": "", "code": "POLICY", "detail": reason} for reason in demand.reasons),
+        demand=demand,
     )
 
 

@@ -8,7 +8,8 @@ The *terms* of a request are frozen when it is asked for; what the policy says l
 3. One human fills one place. Who is in two groups counts for one of them, whichever helps more: two roles of one person
    do not make two votes (B20).
 4. A vote that was given with somebody else's power uses that power up: it counts once, whoever gives it.
-5. A vote counts only if its proof is at least as strong as the terms ask for.
+5. A vote for counts only if its proof is at least as strong as the terms ask for. A vote against always counts: what
+   stops a request needs no more than the session.
 6. `deny` votes against from a threshold's group end the request; one, unless the policy says otherwise. Who says both
    yes and no, with two accounts, has said no. Votes against are looked at first: no number of approvals undoes them.
 7. Never among those who decide are the requester, and as the policy says the agent's owner, the delegator (on whose
@@ -174,9 +175,10 @@ def read(document: Mapping[str, Any]) -> Terms:
 
 def tally(terms: Terms, ballots: Iterable[Ballot]) -> Tally:
     """What these votes come to under these terms (rules 1 to 6 and 8); the caller brings those that still stand."""
-    strong = [ballot for ballot in ballots if is_as_strong(ballot.evidence_class, terms.step_up)]
-    against = _one_each([ballot for ballot in strong if ballot.verdict != APPROVE])
+    cast = list(ballots)
+    against = _one_each([ballot for ballot in cast if ballot.verdict != APPROVE])
     denied = {ballot.person for ballot in against}
+    strong = [ballot for ballot in cast if is_as_strong(ballot.evidence_class, terms.step_up)]
     agreeing = _one_each([each for each in strong if each.verdict == APPROVE and each.person not in denied])
     placed = _placed(terms.thresholds, agreeing)
     counts = tuple(

@@ -397,6 +397,15 @@ def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[
     return {subject: orjson.loads(data) for subject, data in kept if data is not None}
 
 
+def created_by(tenant_id: UUID, subject_id: UUID) -> UUID | None:
+    """Who wrote a subject's first event."""
+    return (
+        Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=1)
+        .values_list("actor_id", flat=True)
+        .first()
+    )
+
+
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
     """Every event of a subject in order, each with its entry and detail."""
     # Events first: what is appended between the two reads is in the second one only, and left out.

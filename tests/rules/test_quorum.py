@@ -110,7 +110,10 @@ def test_a_weaker_proof_than_the_terms_ask_for_does_not_count():
 
     assert quorum.tally(strict, [vote("ann", proof="A"), vote("bob", proof="B")]).missing == {"reviewers": 1}
     assert quorum.tally(strict, [vote("ann", proof="A"), vote("bob", proof="A")]).state == "approved"
-    assert quorum.tally(strict, [vote("bob", "reject", proof="?")]).state == "open"
+
+
+def test_a_vote_against_needs_no_strong_proof():
+    assert quorum.tally(replace(TWO, step_up="A"), [vote("bob", "reject", proof="-")]).state == "rejected"
 
 
 def test_lent_power_is_used_once():

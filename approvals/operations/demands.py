@@ -1,0 +1,62 @@
+"""What the approval policy in force wants of one call, with everything that its conditions may speak about."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from approvals import queries
+from approvals.models import Session
+from approvals.queries import disclosed_contract
+from approvals.rules import policy
+from approvals.rules.facts import Facts
+from approvals.rules.policy import ApprovalPolicy, Demand
+from ledger.queries import record
+from ledger.rules.canonical import parse
+from ledger.rules.contract import Contract
+
+
+def demand_of(
+    session: Session, *, contract: Contract, version: Any, payload: bytes, target: str, at: datetime
+) -> Demand:
+    """What a version of the policy wants of a call of this session."""
+    rules = policy.stored(bytes(version.document))
+    args = parse(payload) if rules.rules else {}
+    facts = Facts(
+        at=at,
+        args=args if isinstance(args, dict) else {},
+        target=target,
+        agent=_agent(session) if rules.rules else {},
+        session=_counted(session),
+    )
+    return policy.demand(contract, rules, facts)
+
+
+def demand_again(action: Any, *, version: Any, at: datetime) -> tuple[Demand, bytes]:
+    """The same for an action that is on record already; with it its payload."""
+    session = queries.session(action.tenant_id, action.session_id)
+    assert session is not None
+    payload = record.opened(action.tenant_id, action.payload_pointer) or b"null"
+    contract = disclosed_contract(action.tenant_id, action.contract_digest)
+    wanted = demand_of(session, contract=contract, version=version, payload=payload, target=action.target, at=at)
+    return wanted, payload
+
+
+def in_force(version: Any) -> ApprovalPolicy:
+    """The rules of a stored version."""
+    return policy.stored(bytes(version.document))
+
+
+def _agent(session: Session) -> dict[str, str]:
+    version = queries.agent_version(session.tenant_id, session.agent_id, session.agent_version)
+    tier = version.model_tier if version else ""
+    return {"id": session.agent_id, "version": session.agent_version, "model_tier": tier}
+
+
+def _counted(session: Session) -> dict[str, int]:
+    """What the session did so far; a session without a refused call has misbehaved in nothing."""
+    misdeeds = {"undisclosed_attempts": 0, "drifts": 0}
+    if session.calls_refused:
+        misdeeds = queries.misdeeds(session.tenant_id, session.id)
+    made = {"accepted": session.calls_accepted, "refused": session.calls_refused}
+    return made | misdeeds | {"calls": session.calls_accepted + session.calls_refused}
