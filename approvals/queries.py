@@ -121,6 +121,11 @@ def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:
     return list(Approval.objects.filter(tenant_id=tenant_id, id__in=list(ids)))
 
 
+def approvals_for(tenant_id: UUID, action_ids: Collection[UUID]) -> list[Approval]:
+    """Every approval that was asked for these actions, oldest first."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, action_id__in=list(action_ids)).order_by("id"))
+
+
 def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
     """The newest approval of an action."""
     return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()

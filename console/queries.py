@@ -22,6 +22,12 @@ def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
     return ApiKey.objects.filter(alive, hash=key_hash, revoked_at__isnull=True).first()
 
 
+def is_live(actor_id: UUID, *, at: datetime) -> bool:
+    """Whether the key that the record knows by this pseudonym may still be used."""
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
+    return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
+
+
 def membership(user: User, tenant_id: UUID) -> Membership | None:
     """The place of a person whose account is open, if they have one in this tenant."""
     here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)

@@ -9,7 +9,7 @@ from allauth.mfa.webauthn import views as passkeys
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
-from console import stream
+from console import session_stream, stream
 from console.api import operations
 from console.api.root import api
 from console.sign_in import freshness
@@ -139,6 +139,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("preferences", entrance.preferences, name="preferences"),
     path("t/<slug:slug>/", include(pages)),
     path("api/v1/stream", stream.changes, name="stream"),
+    path("api/v1/sessions/<uuid:session_id>/stream", session_stream.happenings, name="session-stream"),
     path("api/v1/", api.urls),
     path(".well-known/jwks.json", operations.jwks_page, name="jwks"),
     path("healthz", operations.healthz_page, name="healthz"),

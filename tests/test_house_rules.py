@@ -45,6 +45,7 @@ MORE_EDGES = {
     "console/sign_in/freshness.py": "the edge of signing in: how long ago somebody showed who they are",
     "console/sign_in/single_sign_on.py": "the edge of single sign-on: reads the clock once per sign-in",
     "console/stream.py": "the edge of live updates: looks again and again, so each look has a time of its own",
+    "console/session_stream.py": "the edge of an agent's updates: the same",
 }
 BANNED_NAMES = {
     "utils",

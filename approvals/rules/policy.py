@@ -124,6 +124,8 @@ class ApprovalPolicy:
     limits: Limits
     break_glass: emergency.Rule
     reviewer_quality: str
+    reasons_to_agents: bool
+    min_dwell_s: int
 
     def decide_by(self, *, requested_at: datetime) -> datetime:
         """When the request lapses if nobody decides."""
@@ -180,6 +182,8 @@ def parse(document: Mapping[str, Any]) -> ApprovalPolicy:
         limits=Limits(**plain.get("limits", {})),
         break_glass=emergency.read(plain),
         reviewer_quality=plain.get("privacy", {}).get("reviewer_quality", "team"),
+        reasons_to_agents=plain.get("privacy", {}).get("reasons_to_agents", True),
+        min_dwell_s=plain.get("min_dwell_s", 0),
     )
 
 

@@ -103,7 +103,11 @@ SCHEMA: dict[str, Any] = _object(
         reviewers={"type": "integer", "minimum": 1, "maximum": 10},
         step_up={"enum": ["A", "B", "C"]},
     ),
-    privacy=_object(reviewer_quality={"enum": ["off", "team", "person"]}),
+    privacy=_object(
+        reviewer_quality={"enum": ["off", "team", "person"]},
+        reasons_to_agents={"type": "boolean"},
+    ),
+    min_dwell_s={"type": "integer", "minimum": 0, "maximum": 3600},
     require={
         "type": "array",
         "maxItems": 100,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import BoundedSemaphore
 from typing import Any
 from uuid import UUID
 
@@ -13,8 +18,8 @@ from approvals import queries as before
 from approvals.operations import executions
 from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
-from console.api.edge import NotFound, answer, in_tenancy
-from console.api.schemas import ActionsWanted, CancelBody
+from console.api.edge import NotFound, answer, in_tenancy, once
+from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
 from ledger.queries import erasure, log, record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
@@ -24,6 +29,8 @@ from reviews.rules.verification import VERIFIABLE_IN
 
 router = Router(tags=["Actions"])
 READERS = ("agent", "oper", "audit", "person")
+POLL_S = 0.25
+_WAITERS = BoundedSemaphore(4)
 
 
 class NothingToVerify(Refused):
@@ -60,12 +67,37 @@ def state_machine(request: HttpRequest) -> HttpResponse:
 
 
 @router.get(
-    "/actions/{action_id}", summary="One action: its newest event, status, axes and evidence", response=answers.Action
+    "/actions/{action_id}",
+    summary="One action: its newest event, status, axes and evidence; waits up to wait_s for a decision",
+    response=answers.Action,
 )
 @admits(*READERS)
-@in_tenancy
-def get_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    return answer(envelope.envelope(seen(request, action_id), caller_of(request)))
+def get_action(request: HttpRequest, action_id: UUID, wanted: Query[ActionWanted]) -> HttpResponse:
+    """Waiting only reads, each look for itself: when the time is over the answer is how it stands, and no denial."""
+    with _may_wait(wanted.wait_s) as patient:
+        until = time.monotonic() + (wanted.wait_s if patient else 0)
+        while True:
+            found = once(request, partial(_looked, request, action_id, last=time.monotonic() >= until))
+            if found is not None:
+                return found
+            time.sleep(POLL_S)
+
+
+def _looked(request: HttpRequest, action_id: UUID, *, last: bool) -> HttpResponse | None:
+    shown = envelope.envelope(seen(request, action_id), caller_of(request))
+    waits = shown["approval"] is not None and shown["approval"]["waiting"]
+    return answer(shown) if last or not waits else None
+
+
+@contextmanager
+def _may_wait(wait_s: int) -> Iterator[bool]:
+    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
+    patient = wait_s > 0 and _WAITERS.acquire(blocking=False)
+    try:
+        yield patient
+    finally:
+        if patient:
+            _WAITERS.release()
 
 
 @router.get("/actions/{action_id}/history", summary="Every event of an action", response=answers.Page[answers.Event])

@@ -284,10 +284,33 @@ class Evidence(Answer):
     redacted: bool
 
 
+class NextStep(Answer):
+    code: str = Field(
+        description="WAIT, READ_REPORT, STOP, PROPOSE_CHANGED, PROPOSE_OTHER, FOLLOW, ASK_WHOEVER_WANTS_IT."
+    )
+    text: str
+
+
+class ApprovalVerdict(Answer):
+    approval_id: str
+    decision: str = Field(
+        description="WAITING, APPROVED, REJECTED, CHANGES_REQUESTED, EXPIRED, VOIDED, SUPERSEDED, REFUSED_BY_PREFLIGHT"
+        " or CANCELLED. APPROVED is permission, not success."
+    )
+    waiting: bool = Field(description="Nothing is decided yet; however long a caller waited, that is no denial.")
+    reason: str | None = Field(description="Why, in the reviewer's words where the policy lets an agent read them.")
+    next: NextStep
+    superseded_by: str | None = Field(description="The action that stands in the place of this one.")
+    more: dict[str, Any] = Field(description="What else the agent must know: conditions that failed, what was changed.")
+    decide_by: datetime
+    release_by: datetime | None
+
+
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
     axes: Axes
+    approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
     entry_id: str = Field("", description="From here on: not for agents.")
     seq: int = 0

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from approvals import queries as before
 from approvals.operations.calls import Answer
+from console import verdict
 from console.api.caller import Caller
 from console.working import questions
 from ledger.queries import log, record
@@ -66,6 +67,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "trust_level": told.trust_level,
         "user_status": {"code": str(told.code), "text": told.text},
         "axes": _axes(action, entry),
+        "approval": verdict.told(action),
         "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
     }
     if caller.kind == "agent":

@@ -71,6 +71,10 @@ class ReasonBody(Body):
     reason: Reason
 
 
+class ActionWanted(Schema):
+    wait_s: Annotated[int, Field(ge=0, le=30, description="How long to wait for people to decide.")] = 0
+
+
 class CancelBody(Body):
     reason: Annotated[str, Field(max_length=4000)] = ""
 

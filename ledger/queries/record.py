@@ -446,6 +446,20 @@ def recent_events(tenant_id: UUID, *, after: datetime, limit: int = 500) -> list
     return list(found.values_list("subject_kind", "kind", "subject_id", "id", "recorded_at"))
 
 
+def ended_unrun(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
+    """What the event says that ended an action before it ran, if one did."""
+    ends = Event.objects.filter(tenant_id=tenant_id, subject_id=action_id, from_state="VALIDATED", state="FAILED")
+    seq = ends.order_by("-seq").values_list("seq", flat=True).first()
+    kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=action_id, seq=seq) if seq is not None else None
+    return _loaded(kept.values_list("detail", flat=True).first()) if kept is not None else None
+
+
+def events_of(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
+    """What was recorded of these subjects after a moment, oldest first."""
+    found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), recorded_at__gt=after)
+    return list(found.defer("envelope").order_by("recorded_at")[:limit])
+
+
 def happenings(
     tenant_id: UUID, kinds: Iterable[str], *, after: datetime, but: Iterable[UUID] = (), limit: int = 500
 ) -> list[tuple[Event, dict[str, Any]]]:
