@@ -4,17 +4,19 @@ What every call of an agent does speaks to the server through here instead of th
 connection, the same transaction and the same errors, at a fifth of the price (docs/benchmarks.md). Statements are
 written out, and values are bound by the server, never put into the text.
 
-    call     one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
-    ask      any statement, with Python's types
-    select   rows of one table as the ORM would give them, and `first` the first of them
-    insert   new rows of any tables, in one statement
-    apart    a savepoint
+    call      one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
+    ask       any statement, with Python's types; its plan is kept
+    together  several such statements in one message
+    select    rows of one table as the ORM would give them, and `first` the first of them
+    insert    new rows of any tables, in one statement
+    apart     a savepoint
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from select import POLLIN, poll
 from typing import Any, LiteralString, TypeVar
@@ -24,17 +26,39 @@ from weakref import WeakKeyDictionary
 import orjson
 import psycopg
 from django.db import connection, models, transaction
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.types.json import Jsonb
 
 M = TypeVar("M", bound=models.Model)
 
-# A statement, its values and their forms.
-_Asked = tuple[bytes, list[bytes | None], list[int]]
+_Row = tuple[Any, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class _Asked:
+    """A statement, its values, their forms, and their types where the server shall not guess them."""
+
+    statement: bytes
+    values: Sequence[bytes | None]
+    forms: Sequence[int]
+    types: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is kept with a connection: how Python's types go there and back, and the names of what is planned."""
+
+    types: Any
+    # None where it is not known who answers behind the connection.
+    plans: dict[tuple[bytes, tuple[int, ...] | None], bytes] | None
+    made: int = 0
+
 
 _TEXT, _BINARY = 0, 1
-# The names of what the server has planned for a connection; None where it is not known who answers behind it.
-_plans: WeakKeyDictionary[Any, dict[bytes, bytes] | None] = WeakKeyDictionary()
+# So many plans a connection keeps; whoever goes beyond begins again.
+_MOST_PLANS = 500
+_kept: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -61,27 +85,21 @@ def call(statement: bytes, *values: bytes | str | None, prepared: bool = False) 
     `prepared` is for statements that come again and again: the server plans them once per connection. Errors are those
     of any other query.
     """
-    server = _server()
     sent = [value.encode() if isinstance(value, str) else value for value in values]
     forms = [_TEXT if isinstance(value, str) else _BINARY for value in values]
-    asked = (statement, sent, forms)
-    name = _plan(server, statement) if prepared else b""
-    if server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block:
-        answer = _beginning(server, name, asked)
-    elif name:
-        answer = _checked(server, server.exec_prepared(name, sent, forms, _BINARY))
-    else:
-        answer = _checked(server, server.exec_params(statement, sent, None, forms, _BINARY))
-    return _rows(answer)
+    return _rows(_told(_Asked(statement, sent, forms), planned=prepared))
 
 
-def ask(statement: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+def ask(statement: LiteralString, *values: Any) -> list[_Row]:
     """The rows of one statement, whose values are `$1` and so on; none where it returns nothing."""
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        cursor = psycopg.RawCursor(connection.connection)
-        cursor.execute(statement, values, binary=True)
-        return cursor.fetchall() if cursor.description else []
+    kept = _kept_with(_raw())
+    return _read(kept, _told(_dumped(kept, statement, values)))
+
+
+def together(*asked: tuple[Any, ...]) -> list[list[_Row]]:
+    """The rows of several statements, each with its values behind it, sent in one message and done in this order."""
+    kept = _kept_with(_raw())
+    return [_read(kept, answer) for answer in _all_told([_dumped(kept, each[0], each[1:]) for each in asked])]
 
 
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
@@ -149,7 +167,7 @@ def _fields(model: type[models.Model]) -> list[tuple[str, bool]]:
 def _begun(tenant_id: UUID) -> Iterator[None]:
     """Begin with the first statement, whoever sends it, and say COMMIT in one word.
 
-    `call` sends both in one message (`_beginning`). Everything else that speaks through psycopg asks it to start the
+    What is sent from here sends both in one message (`_all_told`). Whatever speaks through psycopg asks it to start the
     transaction, and that is done here, with the tenant in it.
     """
     raw = _raw()
@@ -170,21 +188,46 @@ def _begun(tenant_id: UUID) -> Iterator[None]:
         del raw.counterfoil_begin, raw._start_query
 
 
-def _beginning(server: Any, name: bytes, asked: _Asked) -> Any:
-    """The answer to a transaction's first statement, sent together with what begins it."""
-    statement, values, forms = asked
-    before = getattr(_raw(), "counterfoil_begin", (b"BEGIN",))
+def _told(asked: _Asked, *, planned: bool = True) -> Any:
+    """The answer to one statement; a transaction's first is sent together with what begins it."""
+    server = _server()
+    if server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block:
+        return _all_told([asked], planned=planned)[0]
+    name = _plan(server, asked) if planned else b""
+    with connection.wrap_database_errors:
+        if name:
+            return _checked(server, server.exec_prepared(name, asked.values, asked.forms, _BINARY))
+        return _checked(server, server.exec_params(asked.statement, asked.values, asked.types, asked.forms, _BINARY))
+
+
+def _all_told(asked: list[_Asked], *, planned: bool = True) -> list[Any]:
+    """The answers to several statements, in one message."""
+    server = _server()
+    names = [_plan(server, each) if planned else b"" for each in asked]
+    begins = server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block
+    before = getattr(_raw(), "counterfoil_begin", (b"BEGIN",)) if begins else ()
     with connection.wrap_database_errors:
         server.enter_pipeline_mode()
-        for each in before:
-            server.send_query_params(each, None)
-        if name:
-            server.send_query_prepared(name, values, forms, _BINARY)
-        else:
-            server.send_query_params(statement, values, None, forms, _BINARY)
+        for statement in before:
+            server.send_query_params(statement, None)
+        for name, each in zip(names, asked, strict=True):
+            if name:
+                server.send_query_prepared(name, each.values, each.forms, _BINARY)
+            else:
+                server.send_query_params(each.statement, each.values, each.types, each.forms, _BINARY)
         server.pipeline_sync()
         answers = _answers(server)
-    return [_checked(server, answer) for answer in answers][len(before)]
+    return [_checked(server, answer) for answer in answers][len(before) :]
+
+
+def _dumped(kept: _Kept, statement: LiteralString, values: Sequence[Any]) -> _Asked:
+    sent = kept.types.dump_sequence(values, [PyFormat.AUTO] * len(values))
+    return _Asked(statement.encode(), sent, kept.types.formats or (), kept.types.types or None)
+
+
+def _read(kept: _Kept, answer: Any) -> list[_Row]:
+    kept.types.set_pgresult(answer, format=Format.BINARY)
+    return kept.types.load_rows(0, answer.ntuples, tuple) if answer.nfields else []
 
 
 def _answers(server: Any) -> list[Any]:
@@ -217,24 +260,33 @@ def _arrived(socket: int) -> None:
     arrived.poll()
 
 
-def _plan(server: Any, statement: bytes) -> bytes:
-    """The name under which the server keeps a statement's plan, or nothing where it cannot.
+def _plan(server: Any, asked: _Asked) -> bytes:
+    """The name under which the server keeps a statement's plan, or nothing where it cannot."""
+    kept = _kept_with(_raw())
+    if kept.plans is None:
+        return b""
+    what = asked.statement, asked.types
+    if what not in kept.plans:
+        if len(kept.plans) == _MOST_PLANS:
+            _checked(server, server.exec_(b"DEALLOCATE ALL"))
+            kept.plans.clear()
+        name, kept.made = b"counterfoil_%d" % kept.made, kept.made + 1
+        _checked(server, server.prepare(name, *what))
+        kept.plans[what] = name
+    return kept.plans[what]
+
+
+def _kept_with(raw: Any) -> _Kept:
+    """What is kept with a connection.
 
     A pooler hands each transaction to any of its servers. Behind one, the server that answers is not the one that
     the connection was made to, and the plans that it keeps are not ours.
     """
-    raw = _raw()
-    if raw not in _plans:
+    if raw not in _kept:
+        server = _server()
         process = _checked(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
-        _plans[raw] = {} if process == b"%d" % server.backend_pid else None
-    names = _plans[raw]
-    if names is None:
-        return b""
-    if statement not in names:
-        name = b"counterfoil_%d" % len(names)
-        _checked(server, server.prepare(name, statement))
-        names[statement] = name
-    return names[statement]
+        _kept[raw] = _Kept(Transformer(raw), {} if process == b"%d" % server.backend_pid else None)
+    return _kept[raw]
 
 
 def _rows(answer: Any) -> list[tuple[bytes | None, ...]]:

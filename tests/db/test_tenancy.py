@@ -11,7 +11,7 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 
 from ledger import tenancy as edge
 from ledger.models import Action, ContractVersion, Freeze
-from ledger.tenancy import apart, ask, call, first, insert, select, tenancy
+from ledger.tenancy import apart, ask, call, first, insert, select, tenancy, together
 from tests.builders import AT, propose
 
 # Outlives the transaction, unless that is rolled back.
@@ -223,7 +223,9 @@ def test_a_commit_that_the_server_refuses_is_an_error(committed_db, superuser_co
 
 
 def plans() -> list[str]:
-    return [name for (name,) in ask("SELECT name FROM pg_prepared_statements ORDER BY name")]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_prepared_statements ORDER BY name")
+        return [name for (name,) in cursor.fetchall()]
 
 
 def test_a_prepared_call_is_planned_once_per_connection(committed_db):
@@ -251,5 +253,46 @@ def test_behind_a_pooler_nothing_is_kept_in_a_session(committed_db, monkeypatch:
     monkeypatch.setattr(edge, "_server", lambda: Pooled(connection.connection.pgconn))
     with tenancy(UUID(int=7)):
         assert call(b"SELECT $1::text", "one", prepared=True) == [(b"one",)]
+        assert ask("SELECT $1::text", "two") == [("two",)]
+        assert together(("SELECT $1::text", "three"), ("SELECT 4",)) == [[("three",)], [(4,)]]
     assert plans() == []
     connection.close()
+
+
+def test_what_is_asked_is_planned_once_per_connection_and_kind_of_value(committed_db):
+    connection.close()
+    with tenancy(UUID(int=7)):
+        for number in (1, 2, 3):
+            assert ask("SELECT $1::bigint", number) == [(number,)]
+        assert plans() == ["counterfoil_0"]
+        assert ask("SELECT $1::bigint", 2**40) == [(2**40,)]
+    assert len(plans()) == 2
+    connection.close()
+
+
+def test_a_connection_keeps_a_bounded_number_of_plans(committed_db, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(edge, "_MOST_PLANS", 3)
+    connection.close()
+    with tenancy(UUID(int=7)):
+        for number in range(10):
+            assert ask(f"SELECT {number}") == [(number,)]
+            assert ask("SELECT $1::uuid", UUID(int=7)) == [(UUID(int=7),)]
+        assert len(plans()) <= 3
+    connection.close()
+
+
+def test_statements_in_one_message_see_each_other_in_their_order(committed_db):
+    with tenancy(UUID(int=7)):
+        said = together(
+            ("SELECT set_config('app.word', $1, true)", "one"),
+            ("SELECT current_setting('app.word'), current_setting('app.tenant')",),
+            ("SELECT $1::int + 1, $2::uuid[]", 1, [UUID(int=8)]),
+        )
+    assert said == [[("one",)], [("one", str(UUID(int=7)))], [(2, [UUID(int=8)])]]
+
+
+def test_of_statements_in_one_message_the_first_that_is_refused_ends_all(committed_db):
+    for before in ((), (("SELECT 1",),)):
+        with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
+            together(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))
+        assert ask("SELECT 1") == [(1,)]
