@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Q
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, When
 
 from approvals.models import (
     Absence,
@@ -29,7 +29,7 @@ from approvals.models import (
     Session,
     Vote,
 )
-from approvals.rules import binding, clocks, pace, policy, threads
+from approvals.rules import binding, clocks, pace, policy, quorum, threads
 from ledger.queries import record
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
@@ -149,6 +149,82 @@ def approvals(
     return list(found[:limit])
 
 
+_RANK = Case(When(risk="HIGH", then=2), When(risk="LOW", then=0), default=1)
+# What comes first under each order of the queue; each ends with the id, so that no two are equal.
+_ORDERS = {
+    "": ("-rank", "decide_by", "id"),
+    "deadline": ("decide_by", "id"),
+    "oldest": ("requested_at", "id"),
+    "newest": ("-requested_at", "-id"),
+}
+
+
+def queue(
+    tenant_id: UUID, *, sort: str = "", after: UUID | None = None, limit: int = 50, at: datetime, **wanted: Any
+) -> list[Approval]:
+    """What waits for people: what is riskiest first, then what ends soonest; starting behind the row `after`.
+
+    Wanted may be: risk, tool, agent, group (whose votes are asked), holder (who was given it or has claimed it; None
+    is nobody), without (whose vote it has not got yet).
+    """
+    waiting = Approval.objects.filter(_queued(tenant_id, wanted, at=at), tenant_id=tenant_id, state="REQUESTED")
+    found = waiting.annotate(rank=_RANK).order_by(*_ORDERS[sort])
+    if after is not None:
+        last = Approval.objects.filter(tenant_id=tenant_id, id=after).annotate(rank=_RANK).first()
+        if last is None:
+            return []
+        found = found.filter(_behind(last, _ORDERS[sort]))
+    return list(found[:limit])
+
+
+def _queued(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
+    kept = Q()
+    if "risk" in wanted:
+        kept &= Q(risk=wanted["risk"])
+    if "group" in wanted:
+        asked = Q(terms__thresholds__contains=[{"group": wanted["group"]}])
+        kept &= asked | Q(terms={}) if wanted["group"] == quorum.EVERYBODY else asked
+    if "holder" in wanted:
+        holder = wanted["holder"]
+        held = Q(claimed_by=holder, claimed_until__gt=at) | Q(assigned_to=holder)
+        free = Q(assigned_to__isnull=True) & (Q(claimed_until__isnull=True) | Q(claimed_until__lte=at))
+        kept &= free if holder is None else held
+    if "without" in wanted:
+        cast = Vote.objects.filter(tenant_id=tenant_id, voter=wanted["without"], approval_id=OuterRef("id"))
+        kept &= Q(~Exists(cast))
+    about = {name: wanted[name] for name in ("tool", "agent") if name in wanted}
+    return kept & Q(action_id__in=record.waiting_actions(tenant_id, **about)) if about else kept
+
+
+def _behind(last: Any, order: tuple[str, ...]) -> Q:
+    """What comes after a row in an order: it is equal in the first so many columns and behind in the next."""
+    behind, equal = Q(), Q()
+    for column in order:
+        name = column.removeprefix("-")
+        way = "lt" if column.startswith("-") else "gt"
+        behind |= equal & Q(**{f"{name}__{way}": getattr(last, name)})
+        equal &= Q(**{name: getattr(last, name)})
+    return behind
+
+
+def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approval]:
+    """Those of these approvals that there are, in the order of their ids."""
+    return {each.id: each for each in Approval.objects.filter(tenant_id=tenant_id, id__in=ids).order_by("id")}
+
+
+def votes_by_approval(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, list[Vote]]:
+    """The votes on several approvals, oldest first."""
+    found: dict[UUID, list[Vote]] = {}
+    for vote in Vote.objects.filter(tenant_id=tenant_id, approval_id__in=ids).order_by("id"):
+        found.setdefault(vote.approval_id, []).append(vote)
+    return found
+
+
+def groups_asked(tenant_id: UUID) -> list[str]:
+    """The groups that approvers are in, each once."""
+    return sorted({group for place in approvers(tenant_id) for group in place.groups})
+
+
 def spent_approvals(tenant_id: UUID) -> list[UUID]:
     """The actions that may be tried again and whose approval the attempt before has spent."""
     asked = record.to_be_tried_again(tenant_id)
@@ -197,11 +273,28 @@ def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
     return dict(found)
 
 
+def policy_of(approval: Approval) -> policy.ApprovalPolicy:
+    """The policy that an approval was asked under."""
+    return _policy(approval.tenant_id, approval.policy_version)
+
+
+@lru_cache(maxsize=1024)
+def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
+    """A released version never changes, so a process reads each once."""
+    row = record.policy_version(tenant_id, "approval", version)
+    assert row is not None
+    return policy.stored(bytes(row.document))
+
+
 def pace_of(approval: Approval) -> pace.Pace:
-    """What the policy that an approval was asked under says about the work on it."""
-    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
-    assert version is not None
-    return pace.of(policy.stored(bytes(version.document)), approval.terms)
+    """How the work on an approval is to go."""
+    return pace.of(policy_of(approval), approval.terms)
+
+
+def votes_since(tenant_id: UUID, voter: UUID, *, since: datetime, limit: int) -> list[datetime]:
+    """When somebody voted lately."""
+    found = Vote.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), voter=voter)
+    return list(found.order_by("-id").values_list("at", flat=True)[:limit])
 
 
 def clock(approval: Approval, *, at: datetime) -> clocks.Clock:

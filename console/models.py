@@ -143,6 +143,28 @@ class Sighting(models.Model):
         return f"{self.kind} {self.thing_id}"
 
 
+class SavedView(models.Model):
+    """The filters of a list under a name: a person's own, or everybody's in the tenant."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    page = models.CharField(max_length=16)
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=1000)
+    owner = models.UUIDField()
+    shared = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_id", "page", "owner", "name"], name="saved_view_name_is_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.page} {self.name}"
+
+
 class Notice(models.Model):
     """Something that people outside the console must be told, by one channel; it is sent until it has arrived.
 

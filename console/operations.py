@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, transaction
 
 from console import queries
-from console.models import AnsweredWrite, ApiKey, Membership, SpentProof, User
+from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
 from console.people import operations as people
 from console.people.rules import ROLES as ROLES
 from console.people.rules import Change
@@ -26,6 +26,7 @@ KEY_KINDS = ("agent", "exec", "oper", "audit")
 SCOPES = {"exec": "tool", "agent": "agent"}
 # How long one look counts: a page that is read again in between is not another sighting.
 LOOK = timedelta(minutes=15)
+MOST_VIEWS = 50
 
 
 class ProofReplayed(Refused):
@@ -40,6 +41,19 @@ class UnknownScope(Refused):
 
     code = "UNKNOWN_SCOPE"
     status = 422
+
+
+class NoSuchView(Refused):
+    """There is no such view of yours."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class TooManyViews(Refused):
+    """You have as many views as one person may have; remove one first."""
+
+    code = "TOO_MANY_VIEWS"
 
 
 def create_key(
@@ -192,3 +206,34 @@ def open_evidence(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datet
     head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
     said = {"pointer": str(evidence.id), "purpose": evidence.purpose, "subject_id": str(evidence.subject_id)}
     ledger.append(head, ledger.Happening(kind="evidence_opened", detail=said), actor=by, at=at)
+
+
+def save_view(
+    *, tenant_id: UUID, by: ledger.Actor, page: str, name: str, query: str, shared: bool, at: datetime
+) -> SavedView:
+    """Keep the filters of a list under a name; the same name again is the same view with other filters."""
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    mine = SavedView.objects.filter(tenant_id=tenant_id, page=page, owner=by.id)
+    row = mine.filter(name=name).first()
+    if row is None and mine.count() >= MOST_VIEWS:
+        raise TooManyViews
+    if row is None:
+        said = {"name": name, "query": query, "shared": shared, "created_at": at}
+        row = SavedView.objects.create(tenant_id=tenant_id, id=ledger.new_id(at), page=page, owner=by.id, **said)
+    else:
+        mine.filter(name=name).update(query=query, shared=shared)
+    detail = {"view_id": str(row.id), "page": page, "shared": shared}
+    ledger.append(head, ledger.Happening(kind="view_saved", detail=detail), actor=by, at=at)
+    return row
+
+
+def remove_view(*, tenant_id: UUID, by: ledger.Actor, view_id: UUID, at: datetime) -> None:
+    """Forget a view; only its owner can."""
+    gone, _ = SavedView.objects.filter(tenant_id=tenant_id, id=view_id, owner=by.id).delete()
+    if not gone:
+        raise NoSuchView
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    happening = ledger.Happening(kind="view_removed", detail={"view_id": str(view_id)})
+    ledger.append(head, happening, actor=by, at=at)

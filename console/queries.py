@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from approvals.rules import threads
-from console.models import AnsweredWrite, ApiKey, Membership, Sighting, User
+from console.models import AnsweredWrite, ApiKey, Membership, SavedView, Sighting, User
 from ledger import keystore
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
@@ -109,6 +109,12 @@ def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:
 def request_hash(secret: bytes, request: bytes) -> str:
     """Keyed, for a request may hold a password, and a plain hash of few unknowns can be guessed."""
     return hmac.digest(secret, request, "sha256").hex()
+
+
+def saved_views(tenant_id: UUID, page: str, *, of: UUID) -> list[SavedView]:
+    """The views of a page that somebody sees: their own and what others share, by name."""
+    seen = Q(owner=of) | Q(shared=True)
+    return list(SavedView.objects.filter(seen, tenant_id=tenant_id, page=page).order_by("name", "id"))
 
 
 def sightings(

@@ -116,6 +116,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_noticesettings": CHANGE,
     "console_noticewish": CHANGE,
     "console_noticecursor": CHANGE,
+    "console_savedview": OWN,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

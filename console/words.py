@@ -142,6 +142,8 @@ WARNINGS: Final[dict[str, str]] = {
     "LONG": "Is long and shown folded.",
 }
 
+RISKS: Final[dict[str, str]] = {"HIGH": "High risk", "NORMAL": "Normal risk", "LOW": "Low risk"}
+
 # An approval's state on the screen: an icon and a word, never a state's colour.
 APPROVALS: Final[dict[str, tuple[str, str]]] = {
     "PREPARING": ("clock", "Target being read first"),

@@ -1,13 +1,211 @@
-"""Who may be given an approval, and who looks at it now: what pages and API say of the work alike."""
+"""The work on approvals as pages and API show it: cards of the queue, who is at what, what is missing, the thread."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NoReturn
 from uuid import UUID
 
+from django.urls import reverse
+
 from approvals import queries as before
-from approvals.rules import claims
+from approvals.operations import batch
+from approvals.rules import batches, claims, clocks, quorum, threads
+from console import presence, words
+from console.account import arguments, names, payload_of
+from console.http import Request
+from console.templatetags.console import span
+from console.title import title
+from ledger.queries import record
 from ledger.rules.envelope import instant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One approval of a list, in the words of the page."""
+
+    id: UUID
+    row: Any
+    href: str
+    title: str
+    goal: str
+    action: Any
+    decision: dict[str, str]
+    waits: bool
+    risk: str
+    standing: str
+    missing: str
+    holder: str
+    looking: str
+    stopped: str
+    may_batch: bool
+    may_claim: bool
+
+
+def cards(request: Request, found: Sequence[Any]) -> list[Card]:
+    """The cards of a list of approvals, everything read once for all of them."""
+    tenant = request.tenant.id
+    actions = record.actions_by_id(tenant, [each.action_id for each in found])
+    sessions = before.sessions_by_id(tenant, {each.session_id for each in actions.values()})
+    called = names(tenant)
+    told = missing(tenant, found)
+    seen = presence.looking(tenant, [each.id for each in found], at=request.as_of)
+    voted = before.votes_by_approval(tenant, [each.id for each in found])
+    return [
+        _card(
+            request,
+            each,
+            actions[each.action_id],
+            goal=sessions[actions[each.action_id].session_id].goal,
+            missing=told[each.id],
+            holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),
+            looking=looking_words(seen.get(each.id, ()), called, me=request.caller.actor.id),
+            voted=any(vote.voter == request.caller.actor.id for vote in voted.get(each.id, ())),
+        )
+        for each in found
+    ]
+
+
+def _card(request: Request, approval: Any, action: Any, *, voted: bool, **said: str) -> Card:
+    icon, word = words.APPROVALS[approval.state]
+    waits = approval.state == "REQUESTED"
+    reviewer = "reviewer" in request.caller.roles
+    return Card(
+        id=approval.id,
+        row=approval,
+        href=reverse("approval", args=[request.tenant.slug, approval.id]),
+        title=title(action.operation_kind, action.target, arguments(payload_of(action))),
+        action=action,
+        decision={"icon": icon, "word": word},
+        waits=waits,
+        risk=words.RISKS.get(approval.risk, ""),
+        standing="you have voted" if voted else "you may vote" if reviewer else "reviewers vote",
+        stopped=_stopped(approval),
+        may_batch=waits and reviewer and not voted and not batches.why_not(batch.item_of(approval, action)),
+        may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
+        **said,
+    )
+
+
+def _stopped(approval: Any) -> str:
+    if approval.paused_at is None or approval.state not in ("REQUESTED", "APPROVED"):
+        return ""
+    return "The clock stands still"
+
+
+def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
+    """Who is at it: a claim before an assignment."""
+    claim = claim_on(approval, at=at)
+    if claim is not None:
+        return "claimed by you" if claim.by == me else f"claimed by {called.get(claim.by, 'somebody')}"
+    if approval.assigned_to is not None:
+        return "given to you" if approval.assigned_to == me else f"given to {called.get(approval.assigned_to, '?')}"
+    return ""
+
+
+def claim_on(approval: Any, *, at: datetime) -> claims.Claim | None:
+    """The claim that holds now."""
+    return claims.standing(approval.claimed_by, approval.claimed_until, at=at)
+
+
+def looking_words(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) -> str:
+    """'Mara and Paul are looking at this'; empty where nobody else is."""
+    others = sorted(called.get(actor, "somebody") for actor in actors if actor != me)
+    if not others:
+        return ""
+    if len(others) == 1:
+        return f"{others[0]} is looking at this"
+    return f"{', '.join(others[:-1])} and {others[-1]} are looking at this"
+
+
+def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
+    """Which votes each approval still wants, in words; empty for what is decided."""
+    votes = before.votes_by_approval(tenant_id, [each.id for each in found])
+    return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
+
+
+def _missing(approval: Any, votes: Sequence[Any]) -> str:
+    if approval.state != "REQUESTED":
+        return ""
+    owed = quorum.tally(quorum.read(approval.terms), [_ballot(vote) for vote in votes]).missing
+    return ", ".join(f"{count} of {group}" for group, count in owed.items())
+
+
+def _ballot(vote: Any) -> quorum.Ballot:
+    return quorum.Ballot(
+        voter=str(vote.voter),
+        person=str(vote.person_id or vote.voter),
+        groups=frozenset(vote.groups),
+        verdict=vote.verdict,
+        evidence_class=vote.evidence_class,
+        delegated_by=str(vote.delegated_by or ""),
+    )
+
+
+# One approval
+
+
+def work(request: Request, approval: Any) -> dict[str, Any]:
+    """What the page of one approval shows of the work on it."""
+    tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
+    called = names(tenant.id)
+    lines = before.lines_of(tenant.id, approval.id)
+    is_open = approval.state in ("PREPARING", "REQUESTED")
+    works = is_open and bool(request.caller.roles & {"reviewer", "operator"})
+    claim = claim_on(approval, at=at) if is_open else None
+    other = claims.of_another(claim, me=me)
+    clock = before.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
+    among = eligible(approval) if works else []
+    load = before.load(tenant.id, at=at) if works else {}
+    return {
+        "claim": claim,
+        "claimed_by": called.get(claim.by, "somebody") if claim else "",
+        "other": called.get(other.by, "somebody") if other else "",
+        "may_claim": works and (claim is None or other is not None),
+        "may_release": works and claim is not None and other is None,
+        "assigned_to": called.get(approval.assigned_to, "") if approval.assigned_to else "",
+        "people": [(actor, called.get(actor, "somebody"), load.get(actor, 0)) for actor in among],
+        "suggested": claims.suggested(among, load),
+        "clock": clock,
+        "stopped": _why(clock),
+        "left": span(clock.left) if clock else "",
+        "escalated_to": before.pace_of(approval).escalate_to if approval.escalated_at else "",
+        "thread": _thread(lines, called),
+        "may_comment": bool(request.caller.roles & {"reviewer", "operator", "compliance"}),
+        "may_ask": works,
+        "asked": len(threads.open_questions(lines)) if is_open else 0,
+        "page": {
+            name: reverse(f"approval-{name}", args=[tenant.slug, approval.id])
+            for name in ("claim", "release", "assign", "comment", "ask", "looking")
+        },
+        "next": f"{reverse('approvals-next', args=[tenant.slug])}?after={approval.id}",
+    }
+
+
+def _why(clock: clocks.Clock | None) -> str:
+    if clock is None or clock.stopped_at is None:
+        return ""
+    if clock.why is clocks.Why.FREEZE:
+        return "A freeze covers it: its deadline stands still until the freeze is lifted."
+    return "The agent owes an answer: the deadline stands still until it comes, as long as the policy allows."
+
+
+def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any]]:
+    asked = {line.id: line.text for line in lines if line.kind == "question"}
+    waiting = {line.id for line in threads.open_questions(lines)}
+    return [
+        {
+            "row": line,
+            "by": called.get(line.author, "The agent" if line.author_kind == "agent" else "somebody"),
+            "by_agent": line.author_kind == "agent",
+            "is_question": line.kind == "question",
+            "waits": line.id in waiting,
+            "to": asked.get(line.answers, "") if line.answers else "",
+        }
+        for line in lines
+    ]
 
 
 def eligible(approval: Any) -> list[UUID]:

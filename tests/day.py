@@ -160,6 +160,8 @@ def talk(shop: Workshop) -> None:
     shop.agent.get(f"/actions/{action}")
     shop.agent.post(f"/actions/{action}/answers", {"question_id": question, "text": "No page links to it."})
     shop.reviewer.get(f"{path}/thread")
+    shown = shop.reviewer.get("/approvals?risk=LOW&sort=oldest").json()["items"]
+    assert shown == []
     shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
 
 

@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 
 from approvals import queries
 from approvals.models import Approval, Session, Vote
-from approvals.operations import clocks, emergencies, signatures, standing
+from approvals.operations import clocks, emergencies, signatures, standing, work
 from approvals.operations.deciding import decide
 from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
@@ -132,6 +132,7 @@ def vote(
         approval = queries.approval(tenant_id, approval_id)
         assert approval is not None
         head = clocks.settle_if_late(head, approval, at=at)
+        work.check_pace(approval, UUID(voter.actor), at=at)
         covers = coverage(approval)
         voter, bar = known(approval, replace(voter, evidence_class="A") if opened else voter, at=at)
         check(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)

@@ -14,7 +14,7 @@ from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations.clocks import AGAIN
 from approvals.operations.requests import locked
-from approvals.rules import claims, deadlines
+from approvals.rules import claims, deadlines, flooding
 from approvals.rules.deadlines import Step
 from ledger.operations import record as ledger
 from ledger.rules.envelope import instant
@@ -64,6 +64,14 @@ def assign(
 def suggestion(tenant_id: UUID, eligible: Sequence[UUID], *, at: datetime) -> UUID | None:
     """Who of these has least to do."""
     return claims.suggested(eligible, queries.load(tenant_id, at=at))
+
+
+def check_pace(approval: Approval, voter: UUID, *, at: datetime) -> None:
+    """Refuse a vote of somebody who votes faster than the policy believes that anybody reads (B38)."""
+    most = queries.policy_of(approval).limits.votes_per_minute
+    if most:
+        given = queries.votes_since(approval.tenant_id, voter, since=at - flooding.MINUTE, limit=most)
+        flooding.check_pace(given, most=most, at=at)
 
 
 def step(*, tenant_id: UUID, approval_id: UUID, step: Step, at: datetime) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from ledger.rules.refusals import Refused
 
@@ -20,7 +21,7 @@ class TooManyVotes(Refused):
 
     code = "RATE_LIMITED"
     status = 429
-    retry_after_s = 60
+    retry_after_s: ClassVar[int] = 60
 
 
 def is_flood(open_now: int, *, most: int) -> bool:

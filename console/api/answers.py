@@ -477,6 +477,12 @@ class ApprovalRow(Answer):
     requested_at: datetime
     decide_by: datetime
     release_by: datetime | None
+    risk: str = Field(description="LOW, NORMAL or HIGH.")
+    claimed_by: str | None
+    claimed_until: datetime | None = Field(description="A claim is over by itself, and keeps nobody from voting.")
+    assigned_to: str | None
+    escalated_at: datetime | None
+    stopped_at: datetime | None = Field(description="Since when its deadlines stand still; null while they run.")
 
 
 class PayloadField(Answer):

@@ -49,9 +49,11 @@ router = Router(tags=["People's work"])
 @in_tenancy
 def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> HttpResponse:
     caller = caller_of(request)
-    found = before.approvals(
-        caller.tenant_id, states=(wanted.state,), after=pages.place(wanted.cursor), limit=wanted.limit + 1
-    )
+    after, limit, at = pages.place(wanted.cursor), wanted.limit + 1, timezone.now()
+    if wanted.state == "REQUESTED":
+        found = before.queue(caller.tenant_id, sort=wanted.order, after=after, limit=limit, at=at, **wanted.filters())
+    else:
+        found = before.approvals(caller.tenant_id, states=(wanted.state,), after=after, limit=limit)
     return pages.listed(found, wanted.limit, _approval)
 
 
@@ -269,6 +271,12 @@ def _approval(approval: Any) -> dict[str, Any]:
         "requested_at": instant(approval.requested_at),
         "decide_by": instant(approval.decide_by),
         "release_by": instant(approval.release_by) if approval.release_by else None,
+        "risk": approval.risk,
+        "claimed_by": str(approval.claimed_by) if approval.claimed_by else None,
+        "claimed_until": instant(approval.claimed_until) if approval.claimed_until else None,
+        "assigned_to": str(approval.assigned_to) if approval.assigned_to else None,
+        "escalated_at": instant(approval.escalated_at) if approval.escalated_at else None,
+        "stopped_at": instant(approval.paused_at) if approval.paused_at else None,
     }
 
 

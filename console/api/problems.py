@@ -13,6 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from psycopg.errors import UniqueViolation
 
+from approvals.rules.flooding import TooManyVotes
 from console.api.caller import NotSignedIn
 from console.api.rate import TooMany
 from ledger.rules.refusals import Refused
@@ -49,7 +50,7 @@ def problem(
 def refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """What the rules said no to, as they said it."""
     response = problem(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
-    if isinstance(refusal, TooMany):
+    if isinstance(refusal, TooMany | TooManyVotes):
         response["Retry-After"] = str(refusal.retry_after_s)
     return response
 

@@ -43,6 +43,20 @@ class ActionsWanted(Paged):
 
 class ApprovalsWanted(Paged):
     state: Literal["REQUESTED", "APPROVED", "REJECTED", "EXPIRED", "VOIDED", "CONSUMED"] = "REQUESTED"
+    risk: Annotated[Literal["LOW", "NORMAL", "HIGH"] | None, Field(description="Of those that wait for a vote.")] = None
+    tool: str | None = None
+    agent: str | None = None
+    group: Annotated[str | None, Field(description="Whose votes are asked.")] = None
+    holder: Annotated[UUID | None, Field(description="Who was given it or has claimed it.")] = None
+    sort: Literal["risk", "deadline", "oldest", "newest"] = "risk"
+
+    @property
+    def order(self) -> str:
+        return "" if self.sort == "risk" else self.sort
+
+    def filters(self) -> dict[str, Any]:
+        """What is asked of those that wait."""
+        return self.model_dump(include={"risk", "tool", "agent", "group", "holder"}, exclude_none=True)
 
 
 class CasesWanted(Paged):

@@ -35,6 +35,21 @@ class LineTaken(Answer):
     line_id: str
 
 
+class ItemVoted(Answer):
+    approval_id: str
+    result: str = Field(description="VOTED, DECIDED (by others meanwhile) or REFUSED.")
+    statement_hash: str | None
+    code: str | None
+    detail: str | None
+
+
+class VotesTaken(Answer):
+    items: list[ItemVoted]
+    voted: int
+    decided: int
+    refused: int
+
+
 class Answered(Answer):
     question_id: str
     line_id: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import Field
 
-from approvals.rules import threads
+from approvals.rules import batches, threads
 from console.api.schemas import Body
 
 
@@ -20,6 +20,22 @@ class AssigneeBody(Body):
 
 class LineBody(Body):
     text: Annotated[str, Field(min_length=1, max_length=threads.LONGEST)]
+
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ShownItem(Body):
+    approval_id: Annotated[UUID, Field(strict=False)]
+    payload_hash: Digest
+    rendering_digest: Annotated[Digest, Field(description="Of what was displayed: an item that was not is no item.")]
+
+
+class VotesBody(Body):
+    verdict: Literal["approve", "reject"]
+    items: Annotated[list[ShownItem], Field(min_length=1, max_length=batches.MOST)]
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    password: Annotated[str, Field(max_length=1000)] | None = None
 
 
 class AnswerBody(Body):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -15,41 +14,13 @@ from django.views.decorators.http import require_POST
 from approvals import queries
 from approvals.operations import votes
 from approvals.rules import binding
-from console import erased, target, words
-from console.account import arguments, payload_of
+from console import erased, presence, target, words, working
 from console.api.edge import after_commit
 from console.decision import decision
 from console.forms import Vote
 from console.http import Request, in_tenant, looked
+from console.queue_forms import Said
 from console.tasks import read_before
-from console.title import title
-from ledger.queries import record
-
-TABS = {
-    "": ("Waiting", "0 approvals wait for a vote"),
-    "approved": ("Approved, not started", "0 approvals wait for an executor"),
-    "decided": ("Decided", "Nothing has been decided yet"),
-}
-PAGE = 50
-
-
-@in_tenant()
-def inbox(request: Request) -> HttpResponse:
-    tab = request.GET.get("tab", "")
-    if tab not in TABS:
-        raise Http404
-    here = reverse("approvals", args=[request.tenant.slug])
-    found = _found(request, tab)
-    context = {
-        "here": "approvals",
-        "tabs": _tabs(here, tab),
-        "cards": _cards(request, found),
-        "order": "newest first" if tab == "decided" else "what ends first comes first",
-        "empty": TABS[tab][1],
-        "older": f"{here}?tab=decided&before={found[-1].id}" if tab == "decided" and len(found) == PAGE else "",
-        "newest": f"{here}?tab=decided" if "before" in request.GET else "",
-    }
-    return render(request, "approvals/_list.html" if request.htmx else "approvals/list.html", context)
 
 
 @in_tenant()
@@ -59,6 +30,8 @@ def approval(request: Request, approval_id: UUID) -> HttpResponse:
         after_commit(read_before)
     page = erased.instead(request, "approval", approval_id) or _page(request, approval_id, Vote())
     looked(request, "approval", approval_id, found.action_id if found else None)
+    if found is not None and not request.htmx:
+        presence.look(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
     return page
 
 
@@ -101,49 +74,8 @@ def _page(request: Request, approval_id: UUID, form: Vote, *, status: int = 200)
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
         "approval": decision(request.tenant, found, caller=request.caller, at=request.as_of),
         "form": form,
+        "work": working.work(request, found),
+        "said": Said(auto_id="said-%s"),
     }
     name = "approvals/_detail.html" if request.htmx else "approvals/detail.html"
     return render(request, name, context, status=status)
-
-
-def _found(request: Request, tab: str) -> list[Any]:
-    if tab == "decided":
-        return queries.decided(request.tenant.id, before=_uuid(request.GET.get("before", "")), limit=PAGE)
-    return queries.approvals(request.tenant.id, states=("APPROVED" if tab else "REQUESTED",), limit=PAGE)
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-def _tabs(here: str, current: str) -> list[dict[str, Any]]:
-    return [
-        {"href": f"{here}?tab={tab}" if tab else here, "word": word, "current": tab == current}
-        for tab, (word, _) in TABS.items()
-    ]
-
-
-def _cards(request: Request, found: list[Any]) -> list[dict[str, Any]]:
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found])
-    sessions = queries.sessions_by_id(request.tenant.id, {each.session_id for each in actions.values()})
-    return [_card(request, each, actions[each.action_id], sessions) for each in found]
-
-
-def _card(request: Request, approval: Any, action: Any, sessions: dict[UUID, Any]) -> dict[str, Any]:
-    icon, word = words.APPROVALS[approval.state]
-    return {
-        "id": approval.id,
-        "href": reverse("approval", args=[request.tenant.slug, approval.id]),
-        "title": title(action.operation_kind, action.target, arguments(payload_of(action))),
-        "goal": sessions[action.session_id].goal,
-        "action": action,
-        "asked_at": approval.requested_at,
-        "decide_by": approval.decide_by if approval.state == "REQUESTED" else None,
-        "release_by": approval.release_by if approval.state == "APPROVED" else None,
-        "decided_at": approval.decided_at,
-        "decision": {"icon": icon, "word": word},
-        "standing": "you may vote" if "reviewer" in request.caller.roles else "reviewers vote",
-    }

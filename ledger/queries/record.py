@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from ledger import keystore
 from ledger.models import (
@@ -643,6 +643,12 @@ def freezes_lately(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
     """The freezes in force, and those that were lifted since then."""
     lately = Q(lifted_at__isnull=True) | Q(lifted_at__gt=since)
     return list(Freeze.objects.filter(lately, tenant_id=tenant_id).order_by("id"))
+
+
+def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
+    """The ids of the validated actions of a tool or an agent, to be asked for within another statement."""
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.VALIDATED, approval_id__isnull=False, **about)
+    return found.values_list("id", flat=True)
 
 
 def waiting_under(freeze: Freeze, *, limit: int) -> list[UUID]:

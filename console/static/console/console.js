@@ -180,7 +180,7 @@ document.addEventListener("submit", (event) => {
     if (here.has(id)) continue;
     const more = document.createElement("input");
     more.type = "hidden";
-    more.name = "case";
+    more.name = form.dataset.picked || "case";
     more.value = id;
     form.append(more);
   }
@@ -366,6 +366,12 @@ document.addEventListener("htmx:afterSettle", () => {
 document.addEventListener("htmx:configRequest", (event) => {
   if (event.detail.verb !== "get") return;
   for (const [name, value] of [...event.detail.formData]) if (value === "") event.detail.formData.delete(name);
+});
+
+document.addEventListener("counterfoil:replaced", showPicked);
+// Nobody looks at a page that is in the background.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
 showPicked();

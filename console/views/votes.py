@@ -1,0 +1,113 @@
+"""Voting on several approvals of one kind at once: every item is shown as it is, and each gets a vote of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth import authenticate
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from approvals import queries
+from approvals.operations import batch as operations
+from approvals.operations import votes
+from approvals.rules import batches, binding
+from console import words
+from console.account import account
+from console.decision import fields
+from console.http import Request, in_tenant
+from console.queue_forms import Ballots, picked
+from console.title import title
+from ledger.queries import record
+
+
+@in_tenant("reviewer")
+def batch(request: Request) -> HttpResponse:
+    if request.method != "POST":
+        return _show(request, picked(request.GET), Ballots())
+    form = Ballots(request.POST)
+    if not form.is_valid():
+        return _show(request, picked(request.POST), form, status=422)
+    # Through `authenticate`, so that wrong passwords count towards a lock as they do at sign-in.
+    if authenticate(request, username=request.user.get_username(), password=form.cleaned_data["password"]) is None:
+        form.add_error("password", "This is not your password. No vote was recorded.")
+        return _show(request, picked(request.POST), form, status=403)
+    outcomes = operations.vote(
+        tenant_id=request.tenant.id,
+        shown=form.shown(),
+        verdict=binding.Verdict(form.cleaned_data["verdict"]),
+        voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class="C"),
+        reason=form.cleaned_data["reason"],
+        at=request.as_of,
+    )
+    return render(request, "approvals/batch_result.html", _told(request, outcomes))
+
+
+def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200) -> HttpResponse:
+    """The items in full, those that cannot be voted on together apart from the rest."""
+    found = queries.approvals_named(request.tenant.id, ids)
+    if not found:
+        messages.error(request, "Choose what you want to vote on.")
+        return redirect("approvals", request.tenant.slug)
+    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    items, apart = [], []
+    kind: tuple[str, str, str] | None = None
+    for each in found.values():
+        item = operations.item_of(each, actions[each.action_id])
+        why_not = _why_not(each, item, kind)
+        if why_not:
+            apart.append(_row(request, each, actions[each.action_id]) | {"why_not": why_not})
+        else:
+            kind = item.kind
+            items.append(_item(request, each, actions[each.action_id]))
+    context = {"here": "approvals", "items": items, "apart": apart, "form": form, "action": request.path}
+    context |= {"approvals_href": reverse("approvals", args=[request.tenant.slug])}
+    return render(request, "approvals/batch.html", context, status=status)
+
+
+def _why_not(approval: Any, item: batches.Item, kind: tuple[str, str, str] | None) -> str:
+    if approval.state != "REQUESTED":
+        return "It was decided already."
+    if kind is not None and item.kind != kind:
+        return "It is of another kind than the first: another tool, contract or policy."
+    return batches.why_not(item)
+
+
+def _row(request: Request, approval: Any, action: Any) -> dict[str, Any]:
+    return {
+        "id": approval.id,
+        "action": action,
+        "title": title(action.operation_kind, action.target),
+        "href": reverse("approval", args=[request.tenant.slug, approval.id]),
+    }
+
+
+def _item(request: Request, approval: Any, action: Any) -> dict[str, Any]:
+    told = account(request.tenant, action)
+    return _row(request, approval, action) | {
+        "title": told.title,
+        "row": approval,
+        "covers": votes.coverage(approval),
+        "fields": fields(told),
+    }
+
+
+_LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not taken")}
+
+
+def _told(request: Request, outcomes: list[operations.Outcome]) -> dict[str, Any]:
+    found = queries.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
+    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    items = []
+    for each in outcomes:
+        approval = found[each.approval_id]
+        icon, word = _LOOKS[each.result]
+        state_icon, state = words.APPROVALS[approval.state]
+        shown = _row(request, approval, actions[approval.action_id])
+        items.append(shown | {"outcome": each, "icon": icon, "word": word, "state": state, "state_icon": state_icon})
+    counts = {result: sum(each.result == result for each in outcomes) for result in _LOOKS}
+    here = reverse("approvals", args=[request.tenant.slug])
+    return {"here": "approvals", "items": items, "counts": counts, "approvals_href": here}
