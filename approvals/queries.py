@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, When
@@ -35,7 +35,7 @@ from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
-from ledger.tenancy import ask, first
+from ledger.tenancy import ask, first, select
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -239,7 +239,7 @@ def approved_actions(tenant_id: UUID) -> list[UUID]:
 
 
 def votes_of(tenant_id: UUID, approval_id: UUID) -> list[Vote]:
-    return list(Vote.objects.filter(tenant_id=tenant_id, approval_id=approval_id).order_by("id"))
+    return select(Vote, "tenant_id = $1 AND approval_id = $2 ORDER BY id", tenant_id, approval_id)
 
 
 def lines_of(tenant_id: UUID, approval_id: UUID) -> list[Comment]:
@@ -362,7 +362,7 @@ def approvers(tenant_id: UUID) -> list[Approver]:
 
 def delegations_to(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
     """The powers that are lent to somebody now. Whether one fits an action is for `rules.lending.usable`."""
-    return _in_force(tenant_id, at, to_actor=actor_id)
+    return select(Delegation, _IN_FORCE + " AND to_actor = $3 ORDER BY starts_at, id", tenant_id, at, actor_id)
 
 
 def delegations_of(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
@@ -382,11 +382,7 @@ def delegation(tenant_id: UUID, delegation_id: UUID) -> Delegation | None:
     return Delegation.objects.filter(tenant_id=tenant_id, id=delegation_id).first()
 
 
-def _in_force(tenant_id: UUID, at: datetime, **who: UUID) -> list[Delegation]:
-    found = Delegation.objects.filter(
-        tenant_id=tenant_id, ended_at__isnull=True, starts_at__lte=at, ends_at__gt=at, **who
-    )
-    return list(found.order_by("starts_at", "id"))
+_IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= $2 AND ends_at > $2"
 
 
 def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
@@ -396,8 +392,7 @@ def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
 
 def absent(tenant_id: UUID, at: datetime) -> set[UUID]:
     """Everybody who is away now."""
-    found = Absence.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, starts_at__lte=at, ends_at__gt=at)
-    return set(found.values_list("actor_id", flat=True))
+    return {actor_id for (actor_id,) in ask("SELECT actor_id FROM approvals_absence WHERE " + _IN_FORCE, tenant_id, at)}
 
 
 def absences(tenant_id: UUID, at: datetime) -> list[Absence]:
@@ -412,12 +407,12 @@ def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
 
 def roster(tenant_id: UUID) -> list[Approver]:
     """Every account that is or was in the roster: those that may decide, and those that people stand behind."""
-    return list(Approver.objects.filter(tenant_id=tenant_id).order_by("since", "actor_id"))
+    return select(Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id)
 
 
 def lent(tenant_id: UUID, at: datetime) -> list[Delegation]:
     """Every power that is lent now."""
-    return _in_force(tenant_id, at)
+    return select(Delegation, _IN_FORCE + " ORDER BY starts_at, id", tenant_id, at)
 
 
 def was_taken_back(vote: Vote) -> bool:

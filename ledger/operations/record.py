@@ -316,7 +316,7 @@ def expire_idempotency(*, tenant_id: UUID, before: datetime, at: datetime) -> in
 def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, at: datetime) -> Idempotency:
     """Make the key that the executor sends with the mutation; the ledger knows it by its hash only (R-EX-16)."""
     key = secrets.token_urlsafe(24)
-    return Idempotency.objects.create(
+    kept = Idempotency(
         tenant_id=tenant_id,
         key_hash=digest(key.encode()),
         key=key,
@@ -325,3 +325,5 @@ def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, 
         status="PENDING",
         updated_at=at,
     )
+    insert(kept)
+    return kept

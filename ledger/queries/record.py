@@ -292,7 +292,7 @@ def unwindings(tenant_id: UUID, *states: str) -> list[Unwinding]:
 
 def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
     """Whether a run is being taken back or was: nothing new may start in it."""
-    return Unwinding.objects.filter(tenant_id=tenant_id, run_id=run_id).exists()
+    return bool(ask("SELECT 1 FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2", tenant_id, run_id))
 
 
 def run_facts(tenant_id: UUID, run_id: str) -> tuple[bool, list[str]]:
@@ -399,11 +399,10 @@ def entries(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, dict[
 
 def created_by(tenant_id: UUID, subject_id: UUID) -> UUID | None:
     """Who wrote a subject's first event."""
-    return (
-        Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=1)
-        .values_list("actor_id", flat=True)
-        .first()
+    found = ask(
+        "SELECT actor_id FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2 AND seq = 1", tenant_id, subject_id
     )
+    return found[0][0] if found else None
 
 
 def history(tenant_id: UUID, subject_id: UUID) -> list[tuple[Event, dict[str, Any] | None, dict[str, Any] | None]]:
@@ -579,7 +578,7 @@ def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion |
 
 
 def tool_names(tenant_id: UUID) -> frozenset[str]:
-    return frozenset(ContractVersion.objects.filter(tenant_id=tenant_id).values_list("name", flat=True))
+    return frozenset(name for (name,) in ask("SELECT name FROM ledger_contractversion WHERE tenant_id = $1", tenant_id))
 
 
 def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
