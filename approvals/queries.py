@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, LiteralString
 from uuid import UUID
 
+import orjson
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, When
 
 from approvals.models import (
@@ -31,6 +32,7 @@ from approvals.models import (
 )
 from approvals.rules import binding, clocks, pace, policy, quorum, threads
 from ledger.queries import record
+from ledger.queries.vouchers import Voucher, vouchers
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
@@ -504,6 +506,35 @@ def bearing(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tupl
         *(tenant_id, session_id, approval_id, sorted(map(str, binding.AUTHORISING))),
     )
     return version or "", tuple(votes)
+
+
+def proof_of_votes(tenant_id: UUID, approval_id: UUID) -> dict[str, Any] | None:
+    """What shows an outsider that people voted so, from the signed log: each statement with its event and its path.
+
+    None where the newest signed checkpoint does not cover a vote that authorises.
+    """
+    statements = {
+        row.statement_hash: bytes(row.statement)
+        for row in votes_of(tenant_id, approval_id)
+        if row.verdict in binding.AUTHORISING
+    }
+    checkpoint, found = vouchers(tenant_id, approval_id, "statement_hash")
+    told = [(statements.pop(orjson.loads(each.detail)["statement_hash"], None), each) for each in found]
+    if statements or not checkpoint:
+        return None
+    votes = [_vote_told(statement, each) for statement, each in told if statement is not None]
+    return {"checkpoint": checkpoint.decode(), "votes": votes}
+
+
+def _vote_told(statement: bytes, voucher: Voucher) -> dict[str, Any]:
+    return {
+        "statement": statement.decode(),
+        "index": voucher.index,
+        "path": [each.hex() for each in voucher.path],
+        "envelope": voucher.envelope.decode(),
+        "detail": voucher.detail.decode(),
+        "salt": voucher.salt.hex(),
+    }
 
 
 @lru_cache(maxsize=1024)

@@ -38,6 +38,7 @@ class Order:
     version: str
     grant: str
     grant_expires_at: datetime
+    approval_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Act
         )
     )
     ledger.append(head, _minted(grant), actor=by, at=at)
-    return Order(action.id, action.tool, action.tool_version, token, expires)
+    return Order(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
 
 
 def _minted(grant: grants.Grant) -> ledger.Happening:

@@ -52,6 +52,15 @@ class Connection:
         """The answer to a GET."""
         return self._send("GET", path, params=params, headers=_traced(trace))
 
+    def keys(self) -> Any:
+        """The keys that the console signs grants with (JWKS)."""
+        try:
+            response = self._http.get(f"{self.url}/.well-known/jwks.json", timeout=self._timeout_s)
+            response.raise_for_status()
+        except httpx.HTTPError as fault:
+            raise Unreachable(f"the keys: {type(fault).__name__} {fault}".strip()) from fault
+        return read(response.content)
+
     def post(
         self,
         path: str,

@@ -4,8 +4,10 @@ tool answered.
 The rules, in the order in which they bite:
 
 1. Nothing runs that the console did not start: the payload comes from the start's answer, never
-   from elsewhere.
-2. The payload must have the hash that the start names; else nothing runs, and that is reported.
+   from elsewhere. The grant is verified before it is presented (`counterfoil.grants`), and, where a
+   policy of the log is given, so is the proof that people voted (`counterfoil.sealed`).
+2. The payload must be the one that the grant was made for, and have the hash that the start names;
+   else nothing runs, and that is reported.
 3. No effect begins once the lease is over (`counterfoil.lease`), also when the answer to the start
    came late.
 4. The handler runs at most once for each start. Only the *report* is sent again, as the same write,
@@ -35,9 +37,12 @@ import httpx
 
 from counterfoil.canonical import NotCanonical, canonical, digest
 from counterfoil.connection import Connection
+from counterfoil.grants import GrantRefused, Holder, KeySet, Memory, check_payload, verify
 from counterfoil.lease import Lease, LeaseOver
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
+from counterfoil.sealed import LogPolicy
+from counterfoil.sealed import check as check_sealed
 from counterfoil.trace import read_trace
 from counterfoil.work import Failure, NothingSent, Result, Work
 
@@ -55,10 +60,16 @@ class Order:
     version: str
     grant: str
     grant_expires_at: str
+    proof: Mapping[str, Any] | None = None
 
 
 class Executor:
-    """A process that carries out orders for a set of tools."""
+    """A process that carries out orders for a set of tools.
+
+    `issuer` is the console's own public address, which its grants name (`url` unless given; "" is
+    for a console that cannot be verified, and turns rule 1's check off). `log` makes the executor
+    strict.
+    """
 
     def __init__(
         self,
@@ -73,6 +84,9 @@ class Executor:
         wait_s: int = 10,
         report_for_s: float = 600.0,
         own_hash: Callable[[Order], str | None] | None = None,
+        issuer: str | None = None,
+        environment: str = "production",
+        log: LogPolicy | None = None,
         http: httpx.Client | None = None,
     ) -> None:
         self._connection = Connection(url=url, key=key, timeout_s=wait_s + 15.0, http=http)
@@ -84,6 +98,11 @@ class Executor:
         self._wait_s = wait_s
         self._report_for_s = report_for_s
         self._own_hash = own_hash
+        said = (url if issuer is None else issuer).rstrip("/")
+        self._holder = Holder(said, executor_id, self._key.thumbprint, environment)
+        self._keys = KeySet(self._connection.keys)
+        self._used = Memory()
+        self._log = log
         self._stop = threading.Event()
         self._waiting = threading.Event()
 
@@ -126,6 +145,8 @@ class Executor:
             "limit": limit,
             "wait_s": self._wait_s,
         }
+        if self._log is not None:
+            body["proof"] = True
         self._waiting.set()
         try:
             answer = self._connection.post("/executions/claim", body)
@@ -160,13 +181,14 @@ class Executor:
         ran).
         """
         try:
+            claims = self._checked(order)
             work = self._start(order)
-        except (Problem, Unreachable) as refusal:
+        except (Problem, Unreachable, GrantRefused) as refusal:
             log.warning("%s of action %s did not start: %s", order.tool, order.action_id, refusal)
             return None
         try:
             with self._heartbeats(work):
-                result = self._run(work)
+                result = self._run(work, claims)
         except BaseException:
             # The process is being ended from inside the handler: say what is known, then let it
             # end.
@@ -175,6 +197,19 @@ class Executor:
         log.info("%s of action %s says %s", work.tool, work.action_id, result.status)
         self._report(work, result)
         return result
+
+    def _checked(self, order: Order) -> Mapping[str, Any] | None:
+        """The claims of the grant, which holds for this executor and was not used here before."""
+        if not self._holder.issuer:
+            return None
+        now = self._connection.now()
+        claims = verify(order.grant, keys=self._keys, holder=self._holder, at=now)
+        if claims["sub"] != order.action_id:
+            raise GrantRefused("GRANT_INVALID", "The grant is for another action.")
+        if self._log is not None:
+            check_sealed(claims, order.proof, policy=self._log)
+        self._used.spend(claims, at=now)
+        return claims
 
     def _start(self, order: Order) -> Work:
         path = f"/actions/{order.action_id}/executions"
@@ -223,9 +258,9 @@ class Executor:
     def _until(self, moment: str) -> float:
         return datetime.fromisoformat(moment).timestamp() - self._connection.now()
 
-    def _run(self, work: Work) -> Result:
+    def _run(self, work: Work, claims: Mapping[str, Any] | None) -> Result:
         try:
-            _check_payload(work)
+            _check_payload(work, claims)
             work.lease.require()
             if work.tool not in self._handlers:
                 raise NothingSent("NO_HANDLER", f"This executor has no handler for {work.tool}.")
@@ -286,13 +321,18 @@ class Executor:
             log.exception("the observation of action %s could not be delivered", work.action_id)
 
 
-def _check_payload(work: Work) -> None:
+def _check_payload(work: Work, claims: Mapping[str, Any] | None) -> None:
     try:
         found = digest(dict(work.payload))
     except NotCanonical as fault:
         raise NothingSent("PAYLOAD_NOT_CANONICAL", str(fault)) from fault
     if found != work.payload_hash:
         raise NothingSent("PAYLOAD_HASH_MISMATCH", f"The payload has the hash {found}, not {work.payload_hash}.")
+    if claims is not None:
+        try:
+            check_payload(claims, work.payload)
+        except GrantRefused as refusal:
+            raise NothingSent(refusal.code, str(refusal)) from refusal
 
 
 def _observation(work: Work, result: Result) -> dict[str, Any]:
@@ -332,6 +372,7 @@ def _order(item: Mapping[str, Any]) -> Order:
         version=item["version"],
         grant=item["grant"],
         grant_expires_at=item["grant_expires_at"],
+        proof=item.get("proof"),
     )
 
 

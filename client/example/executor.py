@@ -63,7 +63,7 @@ def make(place: Shop) -> Executor:
 
 def own_hash(place: Shop, order: Order) -> str | None:
     """The hash of what this executor believes it is to run: none, unless it was told to be wrong."""
-    claimed = str(read_claims(order.grant).get("payload_hash", ""))
+    claimed = str(read_claims(order.grant).get("payload", {}).get("hash", ""))
     try:
         with place.connect() as connection:
             fault = faults.fault_of(connection, claimed)

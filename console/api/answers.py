@@ -424,12 +424,27 @@ class ReadyOrder(Answer):
     waiting_for: list[str]
 
 
+class LoggedVote(Answer):
+    statement: str
+    index: int
+    path: list[str]
+    envelope: str
+    detail: str
+    salt: str
+
+
+class ProofOfVotes(Answer):
+    checkpoint: str
+    votes: list[LoggedVote]
+
+
 class Order(Answer):
     action_id: str
     tool: str
     version: str
     grant: str
     grant_expires_at: datetime
+    proof: ProofOfVotes | None = None
 
 
 class Orders(Answer):

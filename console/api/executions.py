@@ -121,7 +121,9 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
         by=caller.actor,
         at=at,
     )
-    return answer({"orders": [_order(order) for order in claimed]}) if claimed or last else None
+    if not claimed and not last:
+        return None
+    return answer({"orders": [_order(order) | _proof(caller, order, wanted=body.proof) for order in claimed]})
 
 
 @router.post(
@@ -235,6 +237,13 @@ def _waiting(order: Waiting) -> dict[str, Any]:
         "ready": not order.waiting_for,
         "waiting_for": list(order.waiting_for),
     }
+
+
+def _proof(caller: Caller, order: Order, *, wanted: bool) -> dict[str, Any]:
+    """That the votes stand in the signed log, for an executor that wants to see it."""
+    if not wanted or order.approval_id is None:
+        return {}
+    return {"proof": before.proof_of_votes(caller.tenant_id, order.approval_id)}
 
 
 def _order(order: Order) -> dict[str, Any]:

@@ -152,6 +152,7 @@ class ClaimBody(Body):
     tools: Annotated[list[Name], Field(max_length=1000)] | None = None
     limit: Annotated[int, Field(ge=1, le=50)] = 1
     wait_s: Annotated[int, Field(ge=0, le=30)] = 0
+    proof: bool = False
 
 
 class StartBody(Body):

@@ -30,9 +30,12 @@ APPEND_ONLY = (
 )
 GROWING = ("ledger_tile", "ledger_tip")
 """Tables whose rows only grow."""
+GATED = ("ledger_policyversion", "ledger_freeze", "approvals_executor", "approvals_approver", "approvals_approverkey")
+"""Tables that change behind the tenant's gate only, since starts are judged by them."""
 TRIGGERS = [
     *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
     *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
+    *((table, "gate") for table in GATED),
 ]
 ELEVATED = ("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure")
 NOT_ISOLATED = frozenset(

@@ -5,6 +5,7 @@ It answers what it was told to answer, in order, and keeps every request that it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -15,9 +16,14 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from counterfoil.canonical import digest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from counterfoil.canonical import canonical, digest
+from counterfoil.proof import ExecutorKey, encode
 
 PAYLOAD = {"order_id": "EX-1", "amount": 1250, "currency": "EUR"}
+KEY = ExecutorKey(Ed25519PrivateKey.from_private_bytes(b"c" * 32))
+"""What the stand-in signs grants with."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class StandIn:
             return [seen for seen in self.seen if seen.path.endswith(ending)]
 
     def answer(self, seen: Seen) -> Answer:
+        if seen.path == "/.well-known/jwks.json":
+            return Answer(body=JWKS)
         with self._lock:
             self.seen.append(seen)
             for ending, answers in self._plans.items():
@@ -86,6 +94,37 @@ def stand_in() -> Iterator[StandIn]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+JWKS = {"keys": [{**KEY.public_jwk, "kid": KEY.thumbprint, "alg": "Ed25519", "use": "sig", "nbf": 0}]}
+
+
+def claims_of(*, issuer: str, executor_id: str, thumbprint: str, payload: Any = None, **changes: Any) -> dict[str, Any]:
+    """The claims of a grant that holds for this executor for two minutes."""
+    now, data = int(time.time()), canonical(PAYLOAD if payload is None else payload)
+    claims = {
+        "iss": issuer,
+        "aud": executor_id,
+        "sub": "act-1",
+        "jti": "jti-1",
+        **{"iat": now, "nbf": now, "exp": now + 120, "uses": 1, "epoch": 1, "revision": 1, "attempt": 1},
+        **{"tenant": "t-1", "environment": "production", "limits": {}, "policies": {}, "idempotency": ""},
+        "payload": {"hash": hashlib.sha256(data).hexdigest(), "length": len(data)},
+        "tool": {"name": "refund", "version": "1.0.0", "contract": "22" * 32},
+        "target": {"resource": "order/EX-1", "precondition": ""},
+        "effect": {"class": "HIGH_RISK_EXTERNAL", "reversibility": "IRREVERSIBLE"},
+        "principal": {"agent": "support", "version": "1", "run": "run-1"},
+        "approval": None,
+        "cnf": {"jkt": thumbprint},
+    }
+    return claims | changes
+
+
+def granted(claims: dict[str, Any], *, key: ExecutorKey = KEY, **header: Any) -> str:
+    """The token over these claims, signed by the stand-in unless somebody else does."""
+    head = {"alg": "Ed25519", "kid": KEY.thumbprint, "typ": "counterfoil-grant+jwt"} | header
+    signed = f"{encode(canonical(head))}.{encode(canonical(claims))}"
+    return f"{signed}.{encode(key.private.sign(signed.encode('ascii')))}"
 
 
 def started(**changes: Any) -> Answer:

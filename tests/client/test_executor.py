@@ -38,7 +38,7 @@ def executor_for(console, tmp_path):
             executor_id="tester",
             key_file=tmp_path / "executor.jwk",
             handlers={"refund": handler},
-            **{"report_for_s": 5.0, "timeout_s": 30, "wait_s": 1} | options,
+            **{"report_for_s": 5.0, "timeout_s": 30, "wait_s": 1, "issuer": ""} | options,
         )
         made.append(executor)
         return executor

@@ -12,12 +12,12 @@ import time
 
 import pytest
 
-from counterfoil.canonical import canonical, digest
+from counterfoil.canonical import digest
 from counterfoil.proof import encode
 from example.executor import TOOLS
 from example.faults import Fault
 from example.stage import refund_of
-from tests.client.consoles import Answer, stand_in, started
+from tests.client.consoles import Answer, claims_of, granted, stand_in, started
 
 
 @pytest.fixture
@@ -71,20 +71,29 @@ def order_for(console, stage):
     def offer(fault=None):
         order = stage.order(fault=fault)
         payload = refund_of(order)
-        grant = f"h.{encode(canonical({'payload_hash': digest(payload)}))}.s"
-        offered = {
-            "action_id": "act-1",
-            "tool": "refund_small_amount",
-            "version": "1.0.0",
-            "grant": grant,
-            "grant_expires_at": "2999-01-01T00:00:00Z",
-        }
-        console.plan("/claim", Answer(200, {"orders": [offered]}), slow_and_empty)
+
+        def offered(_seen):
+            told = console.to("/executors")[-1].body
+            bound = {"executor_id": told["executor_id"], "thumbprint": thumbprint_of(told["public_jwk"])}
+            one = {
+                "action_id": "act-1",
+                "tool": "refund_small_amount",
+                "version": "1.0.0",
+                "grant": granted(claims_of(issuer=console.url, payload=payload, **bound)),
+                "grant_expires_at": "2999-01-01T00:00:00Z",
+            }
+            return Answer(200, {"orders": [one]})
+
+        console.plan("/claim", offered, slow_and_empty)
         answer = started(payload=payload, payload_hash=digest(payload), idempotency_key=order.order_id)
         console.plan("/executions", answer)
         return order, payload
 
     return offer
+
+
+def thumbprint_of(jwk):
+    return encode(bytes.fromhex(digest({name: jwk[name] for name in ("crv", "kty", "x")})))
 
 
 def slow_and_empty(_seen):

@@ -34,6 +34,7 @@ class Hands:
             handlers={"issue_refund": self._refund, "refund_small_amount": self._refund},
             timeout_s=timeout_s,
             wait_s=10,
+            issuer=ground.stack.url,
             http=self.http,
         )
         self.executor.register()

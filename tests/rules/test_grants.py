@@ -4,6 +4,7 @@ import base64
 import json
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import hashes, hmac
@@ -24,6 +25,7 @@ from approvals.rules.grants import (
     Logged,
     Terms,
 )
+from ledger.rules.refusals import Refused
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
@@ -457,6 +459,32 @@ def test_the_key_set_publishes_public_parts_and_windows_only():
     assert published[0]["kid"] == parts(grants.mint(GRANT, key=KEY))[0]["kid"]
     assert "exp" not in published[0]
     assert published[1]["exp"] == int(NOW.timestamp())
+
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "grants.json").read_text())
+
+
+def listed(jwk):
+    window = [datetime.fromtimestamp(jwk[name], UTC) if name in jwk else None for name in ("nbf", "exp")]
+    return GrantKey(possession.public_key({name: jwk[name] for name in ("kty", "crv", "x")}), *window)
+
+
+@pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda vector: vector["name"])
+def test_the_shared_vectors_come_out_as_they_say(vector):
+    """B25, B26: the executors' own verifier is held against the same file (tests/client/test_grants.py)."""
+    keys, at = [listed(jwk) for jwk in VECTORS["jwks"]["keys"]], datetime.fromtimestamp(VECTORS["at"], UTC)
+    ours = {"executor": VECTORS["executor_id"]} | {name: VECTORS[name] for name in ("environment", "thumbprint")}
+
+    def judge():
+        grant = verify(vector["token"], at=at, keys=keys, issuer=VECTORS["issuer"])
+        grants.check(grant, replace(grant.terms, **ours))
+
+    if vector["code"] is None:
+        judge()
+    else:
+        with pytest.raises(Refused) as refusal:
+            judge()
+        assert refusal.value.code == vector["code"]
 
 
 def test_the_signature_vector_of_rfc_8037_holds():
