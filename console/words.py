@@ -175,6 +175,7 @@ ASKED_BECAUSE: Final[dict[str, str]] = {
     "CRITICAL_MUTATION": "its class is a critical mutation",
     "IRREVERSIBLE": "it cannot be undone",
     "CONTRACT": "its contract asks for it",
+    "EDITED": "a reviewer edited it",
     "UNVERIFIABLE": "nothing can be read back",
 }
 
@@ -276,6 +277,8 @@ EVENTS: Final[dict[str, str]] = {
     "policy_superseded": "Policy superseded",
     "session_opened": "Session opened",
     "session_closed": "Session closed",
+    "superseded": "Edited: another action stands in its place",
+    "edit_refused": "An edit was refused by the gate",
     "approval_asked_again": "Asked again: the target had changed",
     "approval_preparing": "Target to be read before anybody is asked",
     "approval_requested": "Approval asked for",

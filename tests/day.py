@@ -142,6 +142,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")
     talk(shop)
+    change(shop)
     sign(shop)
     approval = shop.reviewer.get("/approvals?state=CONSUMED").json()["items"][0]["approval_id"]
     shop.reviewer.get(f"/approvals/{approval}")
@@ -163,6 +164,21 @@ def talk(shop: Workshop) -> None:
     shown = shop.reviewer.get("/approvals?risk=LOW&sort=oldest").json()["items"]
     assert shown == []
     shop.agent.post(f"/actions/{action}/cancel", {"reason": "No longer wanted."})
+
+
+def change(shop: Workshop) -> None:
+    """A reviewer edits what was asked for, after a look at what that would change."""
+    approval = shop.approval_of(shop.propose(path="old/five.md"))
+    body = {
+        "payload": {"path": "old/six.md", "reason": "It is out of date."},
+        "payload_hash": approval["payload_hash"],
+        "reason": "Five is still in use.",
+    }
+    path = f"/approvals/{approval['approval_id']}/edit"
+    shop.reviewer.post(f"{path}-preview", {name: body[name] for name in ("payload", "payload_hash")})
+    made = shop.reviewer.post(path, body).json()
+    shop.agent.get(f"/actions/{made['supersedes']}")
+    shop.agent.post(f"/actions/{made['action_id']}/cancel", {"reason": "No longer wanted."})
 
 
 def let_through(shop: Workshop) -> None:

@@ -83,11 +83,25 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Revision:
+    """The action that a new one stands in for, and who edited it; its agent sent it again where nobody did."""
+
+    supersedes: UUID
+    editor: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Came:
-    """How a call came: its trace, and the order behind it where it is a recovery action."""
+    """How a call came: its trace, the order behind it where it is a recovery action, and what it stands in for."""
 
     trace: Trace
     origin: Origin | None = None
+    revision: Revision | None = None
+
+    @property
+    def editor(self) -> UUID | None:
+        """Who edited it, where a person did."""
+        return self.revision.editor if self.revision else None
 
 
 def propose(
@@ -158,10 +172,10 @@ def _replayed(before: Call, request_hash: str) -> Answer:
 
 
 def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> GateVerdict:
-    verdict = gate.judge(call, _standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
+    verdict = gate.judge(call, standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
     if not verdict.accepted:
         return verdict
-    verdict = gate.clear(verdict, call, _surroundings(session, call, verdict, at=at, remedy=remedy))
+    verdict = gate.clear(verdict, call, surroundings(session, call, verdict, at=at, remedy=remedy))
     if not verdict.accepted or verdict.contract is None:
         return verdict
     wanted = demand_of(
@@ -175,7 +189,8 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
     return gate.under(verdict, wanted)
 
 
-def _standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
+def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
+    """What the server knows about the agent and its session now."""
     tenant_id = session.tenant_id
     agent = queries.agent(tenant_id, session.agent_id)
     version = queries.agent_version(tenant_id, session.agent_id, session.agent_version)
@@ -217,9 +232,8 @@ def registry_key() -> bytes:
     return bytes.fromhex((settings.COUNTERFOIL_SECRETS_DIR / "registry_key").read_text().strip())
 
 
-def _surroundings(
-    session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime, remedy: bool
-) -> Surroundings:
+def surroundings(session: Session, call: Proposal, verdict: GateVerdict, *, at: datetime, remedy: bool) -> Surroundings:
+    """What surrounds the target of a call now."""
     assert verdict.contract is not None
     tenant_id, tool = session.tenant_id, verdict.contract.name
     freezes = record.freezes_on(tenant_id, agent=session.agent_id, tool=tool, target=verdict.target_resource)
@@ -228,6 +242,7 @@ def _surroundings(
         dependencies=_dependencies(session, call),
         freezes=tuple((freeze.scope, freeze.value) for freeze in freezes),
         open_twin=str(twin.id) if twin else None,
+        superseded=_superseded(session, call),
         **_run(tenant_id, session.run_id, remedy=remedy),
     )
 
@@ -252,6 +267,15 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     }
 
 
+def _superseded(session: Session, call: Proposal) -> str | None:
+    """The state of the action that a call stands in for, where it is one of the same key's."""
+    if call.supersedes is None or not _is_uuid(call.supersedes):
+        return None
+    action = record.action(session.tenant_id, UUID(call.supersedes))
+    before = queries.session(session.tenant_id, action.session_id) if action is not None else None
+    return action.state if action is not None and before is not None and before.key_actor == session.key_actor else None
+
+
 def _is_uuid(text: str) -> bool:
     try:
         UUID(text)
@@ -263,7 +287,9 @@ def _is_uuid(text: str) -> bool:
 def _record(
     session: Session, call: Proposal, verdict: GateVerdict, request_hash: str, *, came: Came, at: datetime
 ) -> Answer:
-    answer = _acted(session, call, verdict, came=came, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
+    if call.supersedes and verdict.accepted:
+        came = replace(came, revision=Revision(UUID(call.supersedes)))
+    answer = acted(session, call, verdict, came=came, at=at) if _makes_action(verdict) else _noted(call, verdict, at)
     insert(
         Call(
             tenant_id=session.tenant_id,
@@ -306,10 +332,10 @@ def _noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
     return Answer(_document(call, verdict, at=at), None, None)
 
 
-def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, came: Came, at: datetime) -> Answer:
+def acted(session: Session, call: Proposal, verdict: GateVerdict, *, came: Came, at: datetime) -> Answer:
     """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED."""
     assert verdict.contract is not None
-    agent = ledger.Actor("agent", session.actor_id)
+    by = ledger.Actor("person", came.editor) if came.editor else ledger.Actor("agent", session.actor_id)
     policies = record.active_policies(session.tenant_id)
     action_id = ledger.new_id(at)
     payload = ledger.seal(
@@ -318,7 +344,7 @@ def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, came: Came
         purpose="payload",
         data=verdict.payload,
         media_type="application/json",
-        source=f"agent {session.agent_id}",
+        source="a reviewer's edit" if came.editor else f"agent {session.agent_id}",
         at=at,
         is_new=True,
     )
@@ -335,12 +361,13 @@ def _acted(session: Session, call: Proposal, verdict: GateVerdict, *, came: Came
             view=_first_view(session, call, verdict, payload, came),
             causation=came.origin.ordered_by if came.origin else None,
         ),
-        actor=agent,
+        actor=by,
         at=at,
     )
     if verdict.accepted:
         requester = came.origin.requester if came.origin else session.actor_id
-        approval, following = _validated(requester, proposed.head, verdict, policies, digests, at=at)
+        whose = (requester, came.editor)
+        approval, following = _validated(whose, proposed.head, verdict, policies, digests, at=at)
     else:
         approval, following = None, [_failed(proposed.head, verdict, at=at)]
     ledger.write(proposed, *following)
@@ -364,7 +391,7 @@ def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.
 
 
 def _validated(
-    requester: UUID,
+    whose: tuple[UUID, UUID | None],
     head: ledger.Head,
     verdict: GateVerdict,
     policies: Mapping[str, Any],
@@ -372,9 +399,10 @@ def _validated(
     *,
     at: datetime,
 ) -> tuple[Approval | None, list[ledger.Draft]]:
-    """The approval that is asked for, where one is needed, and the events of both."""
+    """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor."""
     assert verdict.contract is not None
     assert verdict.demand is not None
+    requester, editor = whose
     held = verdict.demand.outcome == "hold"
     approval, drafts = None, []
     prepare = prepares(verdict.contract, verdict.predicates)
@@ -389,6 +417,7 @@ def _validated(
             demand=verdict.demand,
             at=at,
             prepare=prepare,
+            editor=editor,
         )
         drafts.append(requested)
     block = {"approval": approval_block(approval)} if approval else {}
@@ -481,6 +510,8 @@ def _first_detail(session: Session, call: Proposal, came: Came) -> dict[str, Any
         "depends_on": list(call.depends_on),
         "acknowledges": sorted(call.acknowledges),
     }
+    if came.revision is not None:
+        detail |= {"supersedes": str(came.revision.supersedes), "edited": came.editor is not None}
     if came.origin is not None:
         detail |= {"parent_id": str(came.origin.parent_id), "relation": came.origin.relation}
     return detail
@@ -513,6 +544,7 @@ def _first_view(
         "contradicted": False,
         "reversed": False,
         "settled": False,
+        **({"supersedes": str(came.revision.supersedes)} if came.revision else {}),
         **_lineage(session, came.origin),
     }
 

@@ -10,7 +10,8 @@ arguments are. The order is the order of authority, so that a later check never 
 5. A mutating call restates the goal or its hash (R-PA-08).
 6. The arguments fit the contract (`malformed`), the target that the agent claims is the one they name, and the
    predicates that it adds compile. They are added to the contract's, never put in their place (D13).
-7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20).
+7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20). One that it
+   stands in for (`supersedes`) has failed, and is the same key's.
 8. Nothing is frozen that the call touches (R-EX-15).
 9. The same mutation is not open (R-EX-08), the run is not being taken back, and after its pivot only tools start
    that may be sent again unchanged (R-RP-40).
@@ -73,6 +74,7 @@ class Proposal:
     depends_on: tuple[str, ...] = ()
     acknowledges: frozenset[str] = frozenset()
     dry_run: bool = False
+    supersedes: str | None = None
     fault: str = ""
 
 
@@ -102,11 +104,14 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin."""
+    """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin, and
+    the state of the action that it stands in for.
+    """
 
     dependencies: Mapping[str, Dependency]
     freezes: tuple[tuple[str, str], ...] = ()
     open_twin: str | None = None
+    superseded: str | None = None
     unwinding: bool = False
     after_pivot: bool = False
 
@@ -167,6 +172,7 @@ def read_call(raw: Any) -> Proposal:
         depends_on=tuple(raw.get("depends_on") or ()),
         acknowledges=frozenset(raw.get("acknowledges") or ()),
         dry_run=raw.get("dry_run") is True,
+        supersedes=raw.get("supersedes"),
     )
 
 
@@ -200,6 +206,7 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
         _unwinding(around)
         or _after_pivot(verdict.contract, around)
         or _dependencies(call, around)
+        or _superseding(call, around)
         or _frozen(verdict.contract, around)
         or _twin(verdict.contract, around)
     )
@@ -245,7 +252,7 @@ def _shape_fault(raw: dict[str, Any], outcome: Any) -> str:
         return "A call names its `tool`, and its `call_id` is text."
     if len(raw.get("call_id", "")) > 128:
         return "`call_id` is longer than 128 characters."
-    for name in ("goal", "pin_hash", "target_resource"):
+    for name in ("goal", "pin_hash", "target_resource", "supersedes"):
         if not isinstance(raw.get(name, ""), str | None):
             return f"`{name}` must be text."
     for name in ("depends_on", "acknowledges"):
@@ -404,6 +411,13 @@ def _resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> 
     # An open action cannot be acknowledged away: nobody knows yet what there is to take notice of.
     noticed = dependency.acknowledged or action_id in call.acknowledges
     return dependency.state in SETTLED_OTHERWISE and noticed
+
+
+def _superseding(call: Proposal, around: Surroundings) -> Malformed | None:
+    if call.supersedes is None or around.superseded == "FAILED":
+        return None
+    message = "The action that this call would stand in for is not one of yours that has ended."
+    return Malformed("UNRESOLVED_DEPENDENCY", message, "Name in `supersedes` an action that was refused or has failed.")
 
 
 def _standing_of(dependency: Dependency | None) -> str:

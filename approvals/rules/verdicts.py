@@ -40,7 +40,7 @@ NEXT: Final[dict[Decision, tuple[str, str]]] = {
     Decision.REJECTED: ("STOP", "Do not propose it again. Tell whoever you work for that it was rejected."),
     Decision.CHANGES_REQUESTED: (
         "PROPOSE_CHANGED",
-        "Propose a new call that does what is asked; this one will not run.",
+        "Propose a new call that does what is asked, and name this action in its `supersedes`; this one will not run.",
     ),
     Decision.EXPIRED: ("ASK_WHOEVER_WANTS_IT", "Nobody denied it. Propose it again only if it is still wanted."),
     Decision.VOIDED: (

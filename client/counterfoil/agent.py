@@ -36,6 +36,7 @@ class Call:
     acknowledges: Sequence[str] = ()
     based_on: Sequence[Mapping[str, Any]] = ()
     dry_run: bool = False
+    supersedes: str | None = None
 
     def body(self, *, goal: str | None, pin_hash: str | None) -> dict[str, Any]:
         """The call as the API takes it; it names the goal in words or by the pin's hash."""
@@ -48,6 +49,7 @@ class Call:
             "acknowledges": list(self.acknowledges),
             "based_on": list(self.based_on),
             "dry_run": self.dry_run,
+            "supersedes": self.supersedes,
         }
         chosen = {name: value for name, value in optional.items() if value}
         return {"call_id": self.call_id, "tool": self.tool, "arguments": self.arguments, **chosen}

@@ -312,6 +312,7 @@ class Action(ActionRow):
     axes: Axes
     approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
+    supersedes: str | None = Field(description="The action that this one stands in for.")
     entry_id: str = Field("", description="From here on: not for agents.")
     seq: int = 0
     event: str = ""

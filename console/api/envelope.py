@@ -68,6 +68,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "user_status": {"code": str(told.code), "text": told.text},
         "axes": _axes(action, entry),
         "approval": verdict.told(action),
+        "supersedes": str(action.supersedes) if action.supersedes else None,
         "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
     }
     if caller.kind == "agent":

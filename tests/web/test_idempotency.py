@@ -69,6 +69,7 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     day.register(shop)
     day.propose(shop)
     day.talk(shop)
+    day.change(shop)
     day.sign(shop)
     day.settle(shop, day.execute(shop, clock))
     day.let_through(shop)

@@ -1,0 +1,218 @@
+"""Edits: a reviewer who wants another payload makes a new action, and the one before ends (R-AP-16, C-04).
+
+The payload of an action is never changed. The edited one passes the whole gate, gets its own hash, its own policy
+evaluation and its own approval, which names the editor; the original ends as SUPERSEDED with every byte kept. Its agent
+is told which fields changed and that a reviewer did it, by role. If we crash before the commit, nothing was edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from approvals import queries
+from approvals.models import Approval, Session
+from approvals.operations import calls, clocks
+from approvals.operations.demands import demand_of
+from approvals.operations.requests import fail_unrun, locked, void
+from approvals.rules import binding, gate, revisions
+from approvals.rules.policy import Demand
+from approvals.rules.revisions import Change
+from ledger.operations import record as ledger
+from ledger.queries import record
+from ledger.rules.canonical import parse
+from ledger.rules.contract import Contract
+from ledger.rules.refusals import Refused
+
+SUPERSEDED = "SUPERSEDED"
+BY = "reviewer"
+
+Compiler = Callable[[Contract, str], str | None]
+
+
+class EditRefused(Refused):
+    """The edited call did not pass the gate; the request stands as it was."""
+
+    code = "EDIT_REFUSED"
+    status = 422
+
+
+class NothingChanged(Refused):
+    """The edited payload is the one that was asked about."""
+
+    code = "NOTHING_CHANGED"
+    status = 422
+
+
+class NotEditable(Refused):
+    """The arguments of a recovery action come from its order; they are not edited."""
+
+    code = "NOT_EDITABLE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """What a reviewer wants instead: the arguments, why, and the hash of the payload that they were shown."""
+
+    arguments: Any
+    reason: str
+    payload_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edited:
+    """What became of an edit; before it is made, `action_id` is None."""
+
+    supersedes: UUID
+    changes: tuple[Change, ...]
+    payload: bytes
+    payload_hash: str
+    action_id: UUID | None = None
+    approval_id: UUID | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Before:
+    """The request that an edit is about, under its lock."""
+
+    approval: Approval
+    action: Any
+    session: Session
+    payload: Any
+    call: gate.Proposal
+
+
+def preview(*, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime) -> Edited:
+    """What an edit would change, after the whole gate; nothing is written."""
+    before = _before(tenant_id, approval_id, edit, at=at)
+    return _edited(before, _judged(before, edit, compile_predicate=compile_predicate, at=at))
+
+
+def edit(
+    *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
+) -> Edited:
+    """Put an edited action in the place of the one that people were asked about."""
+    try:
+        before = _before(tenant_id, approval_id, edit, at=at)
+        _check_editor(tenant_id, editor)
+        if not edit.reason.strip():
+            raise binding.ReasonRequired("An edit says why: the agent is told.")
+        verdict = _judged(before, edit, compile_predicate=compile_predicate, at=at)
+    except (EditRefused, NotEditable) as refusal:
+        refusal.afterwards = partial(
+            _note_refused, tenant_id=tenant_id, approval_id=approval_id, editor=editor, code=refusal.code, at=at
+        )
+        raise
+    made = _edited(before, verdict)
+    came = calls.Came(calls.Trace(before.action.trace_id), revision=calls.Revision(before.action.id, editor))
+    answer = calls.acted(before.session, before.call, verdict, came=came, at=at)
+    assert answer.action_id is not None
+    _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
+    asked = answer.document["approval"]["approval_id"]
+    return replace(made, action_id=answer.action_id, approval_id=UUID(asked))
+
+
+def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _Before:
+    head = locked(tenant_id, approval_id)
+    approval = queries.approval(tenant_id, approval_id)
+    assert approval is not None
+    head = clocks.settle_if_late(head, approval, at=at)
+    if head.state != "REQUESTED":
+        raise binding.AlreadyDecided
+    if at >= approval.decide_by:
+        raise binding.ApprovalLapsed
+    if edit.payload_hash != approval.payload_hash:
+        raise binding.PayloadChanged
+    action = record.action(tenant_id, approval.action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    if action.ordered_by is not None:
+        raise NotEditable
+    session = queries.session(tenant_id, action.session_id)
+    assert session is not None
+    payload = parse(record.opened(tenant_id, action.payload_pointer) or b"{}")
+    return _Before(
+        approval=approval, action=action, session=session, payload=payload, call=_call(action, session, edit.arguments)
+    )
+
+
+def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
+    """The call again with other arguments: what it depends on, and what its agent wants checked, stay."""
+    entry = record.entry(action.tenant_id, action.id, action.seq) or {}
+    own = queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates
+    wanted = entry["intended_outcome"]["expected_predicates"]
+    first = record.history(action.tenant_id, action.id)[0][2] or {}
+    return gate.Proposal(
+        call_id=action.call_id,
+        tool=action.tool,
+        arguments=arguments,
+        pin_hash=session.pin_hash,
+        outcome_predicates=tuple(text for text in wanted if text not in own),
+        depends_on=tuple(first.get("depends_on", ())),
+        acknowledges=frozenset(first.get("acknowledges", ())),
+    )
+
+
+def _judged(before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime) -> gate.GateVerdict:
+    """The gate's answer. The goal is the one that was pinned; that its session is over is no fault of the reviewer."""
+    known = calls.standing(before.session, before.call, at=at)
+    lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
+    known = replace(known, open=True, iteration_limit=None, pin=lasting)
+    verdict = gate.judge(before.call, known, compile_predicate=compile_predicate, at=at)
+    if verdict.accepted:
+        around = calls.surroundings(before.session, before.call, verdict, at=at, remedy=False)
+        verdict = gate.clear(verdict, before.call, around)
+    if verdict.accepted:
+        verdict = gate.under(verdict, _demand(before, verdict, at=at))
+    if not verdict.accepted:
+        errors = [dict(each) for each in verdict.errors]
+        told = errors or [{"path": "/payload", "code": verdict.code, "detail": verdict.message}]
+        raise EditRefused(f"{verdict.message} The request stands as it was.", hint=verdict.hint or None, errors=told)
+    if verdict.payload_hash == before.action.payload_hash:
+        raise NothingChanged
+    return verdict
+
+
+def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Demand:
+    """What the policy in force wants of the new payload. What a person has edited stays with people all the same."""
+    assert verdict.contract is not None
+    wanted = demand_of(
+        before.session,
+        contract=verdict.contract,
+        version=record.active_policies(before.session.tenant_id)["approval"],
+        payload=verdict.payload,
+        target=verdict.target_resource,
+        at=at,
+    )
+    if wanted.outcome == "refuse":
+        return wanted
+    return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
+
+
+def _edited(before: _Before, verdict: gate.GateVerdict) -> Edited:
+    found = revisions.changes(before.payload, parse(verdict.payload))
+    return Edited(
+        supersedes=before.action.id, changes=found, payload=verdict.payload, payload_hash=verdict.payload_hash
+    )
+
+
+def _check_editor(tenant_id: UUID, editor: UUID) -> None:
+    place = queries.approver(tenant_id, editor)
+    if place is None or not place.active:
+        raise binding.NotEligible
+
+
+def _end(approval: Approval, made: Edited, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
+    void(approval=approval, reason="It was edited; another action stands in its place.", at=at)
+    more = {"superseded_by": str(by), "by": BY, "changed": [each.document() for each in made.changes]}
+    person = ledger.Actor("person", editor)
+    fail_unrun(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
+
+
+def _note_refused(*, tenant_id: UUID, approval_id: UUID, editor: UUID, code: str, at: datetime) -> None:
+    happening = ledger.Happening(kind="edit_refused", detail={"code": code})
+    ledger.append(locked(tenant_id, approval_id), happening, actor=ledger.Actor("person", editor), at=at)

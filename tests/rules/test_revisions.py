@@ -1,0 +1,42 @@
+"""Revisions: what an edit changes, as a person sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from approvals.rules.revisions import changes
+
+BEFORE = {"amount": 1250, "currency": "EUR", "order_id": "EX-1001", "lines": [{"sku": "a"}, {"sku": "b"}]}
+
+
+def told(after):
+    return [(each.path, each.old, each.new) for each in changes(BEFORE, after)]
+
+
+def test_the_same_payload_changes_nothing():
+    assert told(dict(BEFORE)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "change"),
+    [
+        ({"amount": 1000}, ("/amount", "1250", "1000")),
+        ({"amount": "1250"}, ("/amount", "1250", "1250")),
+        ({"note": "now"}, ("/note", None, "now")),
+        ({"lines": [{"sku": "a"}, {"sku": "c"}]}, ("/lines/1/sku", "b", "c")),
+        ({"order_id": "EX-100\u0031\u200b"}, ("/order_id", "EX-1001", "EX-1001⟦U+200B⟧")),
+        ({"currency": None}, ("/currency", "EUR", "null (null)")),
+    ],
+)
+def test_every_field_that_differs_is_told_with_both_sides(after, change):
+    assert told(BEFORE | after) == [change]
+
+
+def test_what_went_is_told_too():
+    assert told({name: value for name, value in BEFORE.items() if name != "currency"}) == [("/currency", "EUR", None)]
+
+
+def test_folding_hides_no_change():
+    long = {"text": "x" * 5000}
+    (change,) = changes(long, {"text": "x" * 4999 + "y"})
+    assert change.old != change.new

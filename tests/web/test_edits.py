@@ -1,0 +1,197 @@
+"""Edits and requests for changes: another payload is another action, and its agent is told exactly what differs."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from approvals import queries
+from ledger.queries import record
+from ledger.tenancy import tenancy
+from tests.preparing import asked, prepared_contract, tick
+from tests.till import ORDER, refund_contract
+
+LESS = ORDER | {"amount": 1000}
+
+
+@pytest.fixture
+def ready(counter, secrets_dir):
+    return counter.open(secrets_dir, refund_contract())
+
+
+def edit(counter, approval, by=None, **changes):
+    body = {"payload": LESS, "payload_hash": approval["payload_hash"], "reason": "They kept the shade."}
+    return (by or counter.reviewer).post(f"/approvals/{approval['approval_id']}/edit", body | changes)
+
+
+def edited(counter, **changes):
+    """An action, its approval, and the answer to an edit of it."""
+    action_id = counter.propose()
+    approval = counter.approval_of(action_id)
+    answer = edit(counter, approval, **changes)
+    assert answer.status_code == 201, answer.content
+    return action_id, approval, answer.json()
+
+
+def as_told(counter, action_id):
+    """What the agent sees of an action."""
+    return counter.agent.get(f"/actions/{action_id}").json()
+
+
+@pytest.mark.req("R-AP-16")
+def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(ready):
+    action_id, approval, made = edited(ready)
+    assert ready.state(action_id) == "FAILED"
+    assert ready.state(made["action_id"]) == "VALIDATED"
+    with tenancy(ready.tenant):
+        old, new = (record.action(ready.tenant, UUID(each)) for each in (action_id, made["action_id"]))
+        assert (new.supersedes, new.agent, new.session_id) == (old.id, old.agent, old.session_id)
+        assert old.payload_hash == approval["payload_hash"] != new.payload_hash == made["payload_hash"]
+        assert b'"amount":1250' in record.opened(ready.tenant, old.payload_pointer)
+        assert queries.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
+        fresh = queries.approval(ready.tenant, UUID(made["approval_id"]))
+    assert (fresh.state, fresh.editor is not None, fresh.payload_hash) == ("REQUESTED", True, new.payload_hash)
+    assert ready.vote(approval).json()["code"] == "ALREADY_DECIDED"
+
+
+def test_the_agent_is_told_which_fields_changed_and_that_a_reviewer_did_it(ready):
+    action_id, _, made = edited(ready)
+    told = as_told(ready, action_id)
+    assert told["approval"]["superseded_by"] == made["action_id"]
+    assert told["approval"]["more"]["changed"] == [{"path": "/amount", "label": "Amount", "old": "1250", "new": "1000"}]
+    assert (told["approval"]["decision"], told["approval"]["more"]["by"]) == ("SUPERSEDED", "reviewer")
+    assert told["approval"]["reason"] == "They kept the shade."
+    assert "reviewer@orchid" not in str(told)
+    assert as_told(ready, made["action_id"])["supersedes"] == action_id
+    assert ready.report(action_id)["code"] == "NOT_EXECUTED"
+
+
+def test_the_editor_cannot_approve_what_cannot_be_undone(ready):
+    _, _, made = edited(ready)
+    approval = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    refused = ready.vote(approval)
+    assert (refused.status_code, refused.json()["code"]) == (403, "NOT_INDEPENDENT")
+    other = ready.person("reviewer", name="dana@orchid")
+    assert ready.vote(approval, by=other).status_code == 201
+    assert [order["action_id"] for order in ready.claim()] == [made["action_id"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code"),
+    [
+        ({"payload": ORDER | {"amount": "lots"}}, 422, "EDIT_REFUSED"),
+        ({"payload": {"amount": 1}}, 422, "EDIT_REFUSED"),
+        ({"payload": ORDER | {"extra": 1}}, 422, "EDIT_REFUSED"),
+        ({"payload": ORDER}, 422, "NOTHING_CHANGED"),
+        ({"reason": " "}, 422, "REASON_REQUIRED"),
+        ({"payload_hash": "0" * 64}, 409, "PAYLOAD_CHANGED"),
+    ],
+)
+def test_an_edit_that_is_refused_loses_nothing(ready, changes, status, code):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    refused = edit(ready, approval, **changes)
+    assert (refused.status_code, refused.json()["code"]) == (status, code)
+    assert ready.state(action_id) == "VALIDATED"
+    assert ready.vote(approval).status_code == 201
+
+
+def test_bytes_that_are_no_json_are_a_clear_error(ready):
+    approval = ready.approval_of(ready.propose())
+    path = f"/api/v1/approvals/{approval['approval_id']}/edit"
+    refused = ready.reviewer.client.post(
+        path, b'{"payload": {', content_type="application/json", headers=ready.reviewer.headers
+    )
+    assert (refused.status_code, refused.json()["code"]) == (400, "NOT_JSON")
+
+
+def test_a_preview_says_what_would_change_and_writes_nothing(ready):
+    action_id = ready.propose()
+    count = len(ready.history(action_id))
+    approval = ready.approval_of(action_id)
+    body = {"payload": LESS, "payload_hash": approval["payload_hash"]}
+    seen = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body)
+    assert seen.status_code == 200
+    assert seen.json()["changed"][0]["new"] == "1000"
+    assert seen.json()["action_id"] is None
+    assert len(ready.history(action_id)) == count
+
+
+def test_only_reviewers_edit_and_only_what_is_undecided(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    assert edit(ready, approval, by=ready.operator).status_code == 403
+    assert edit(ready, approval, by=ready.agent).status_code == 403
+    ready._made(ready.vote(approval))
+    assert edit(ready, approval).json()["code"] == "ALREADY_DECIDED"
+
+
+def test_an_edit_goes_through_after_the_agents_session_has_ended(ready):
+    session = ready.session()
+    call = {"call_id": "one", "tool": "refund_order", "arguments": ORDER, "pin_hash": session["pin"]["hash"]}
+    answer = ready.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}).json()["results"][0]
+    assert ready.agent.post(f"/sessions/{session['session_id']}/close").status_code == 200
+    assert edit(ready, ready.approval_of(answer["action_id"])).status_code == 201
+
+
+def test_a_freeze_stops_an_edit_as_it_stops_a_call(ready):
+    approval = ready.approval_of(ready.propose())
+    ready.operator.post("/freezes", {"scope": "tool", "value": "refund_order", "reason": "Looking into it."})
+    refused = edit(ready, approval)
+    assert refused.json()["errors"][0]["code"] == "TARGET_FROZEN"
+
+
+def test_an_edit_resets_the_votes(ready):
+    """B21: what was voted on before the edit counts for nothing after it."""
+    _, approval, made = edited(ready)
+    fresh = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert fresh["votes"] == []
+    other = ready.person("reviewer", name="dana@orchid")
+    stale = ready.vote(fresh | {"payload_hash": approval["payload_hash"]}, by=other)
+    assert stale.json()["code"] == "PAYLOAD_CHANGED"
+
+
+def test_an_edited_action_has_its_target_read_before_people_are_asked(counter, secrets_dir, clock):
+    counter.open(secrets_dir, prepared_contract())
+    action_id = asked(counter, clock)
+    made = edit(counter, counter.approval_of(action_id)).json()
+    assert not counter.waiting(made["action_id"])
+    tick(clock)
+    assert counter.waiting(made["action_id"])
+
+
+# Request changes
+
+
+def again(counter, supersedes, **arguments):
+    session = counter.session()
+    body = {
+        "call_id": uuid4().hex,
+        "tool": "refund_order",
+        "arguments": ORDER | arguments,
+        "pin_hash": session["pin"]["hash"],
+        "supersedes": supersedes,
+    }
+    answer = counter.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]})
+    return answer.json()["results"][0]
+
+
+def test_the_agent_is_told_what_is_wanted_word_for_word_and_links_its_next_call(ready):
+    action_id = ready.propose()
+    words = "Refund 10.00 EUR; they kept the shade."
+    ready._made(ready.vote(ready.approval_of(action_id), verdict="request_changes", reason=words))
+    told = as_told(ready, action_id)["approval"]
+    assert (told["decision"], told["reason"]) == ("CHANGES_REQUESTED", words)
+    assert "`supersedes`" in told["next"]["text"]
+    answer = again(ready, action_id, amount=1000)
+    assert answer["accepted"] is True
+    assert as_told(ready, answer["action_id"])["supersedes"] == action_id
+    assert as_told(ready, action_id)["approval"]["superseded_by"] == answer["action_id"]
+
+
+@pytest.mark.parametrize("named", ["open", "foreign", "nonsense"])
+def test_a_call_stands_in_only_for_an_ended_action_of_the_same_key(ready, named):
+    names = {"open": lambda: ready.propose(), "foreign": lambda: str(uuid4()), "nonsense": lambda: "the last one"}
+    answer = again(ready, names[named](), amount=1000)
+    assert (answer["accepted"], answer["result"]["error"]["code"]) == (False, "UNRESOLVED_DEPENDENCY")
