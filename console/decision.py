@@ -7,12 +7,14 @@ from typing import Any
 
 from approvals import queries as before
 from approvals.operations import emergencies, votes
-from approvals.rules import emergency, rendering
+from approvals.rules import binding, emergency, rendering
+from approvals.rules.passkeys import confirmation_code
 from console import queries, target, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.contradicted import contradicted, shown
 from console.kin import kin
+from console.sign_in.queries import authenticator_app
 from ledger.queries import record
 from ledger.rules.money import money
 from ledger.rules.refusals import Refused
@@ -27,6 +29,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     session = before.session(tenant.id, action.session_id)
     covers = votes.coverage(approval)
     why_not = _why_not(approval, caller, at=at)
+    glass = _glass(told, approval, caller, at=at)
     icon, word = words.APPROVALS[approval.state]
     return {
         "id": approval.id,
@@ -54,7 +57,9 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "report": report_on(action, told.entry).text,
         "why_not": why_not,
         "vote": None if why_not else _ballot(told, approval),
-        "glass": _glass(told, approval, caller, at=at),
+        "glass": glass,
+        "signing": None if why_not else _signing(told, approval, covers, caller, needs=approval.step_up),
+        "signing_glass": _signing(told, approval, covers, caller, needs=glass["signature_class"]) if glass else None,
         "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
     }
 
@@ -83,8 +88,6 @@ def _why_not(approval: Any, caller: Caller, *, at: datetime) -> str:
         return "Only reviewers vote."
     if approval.requester == caller.actor.id:
         return "Nobody decides on their own request."
-    if approval.step_up != "C":
-        return f"The policy asks for a signature of class {approval.step_up} ({words.SIGNATURES[approval.step_up]})."
     return ""
 
 
@@ -96,6 +99,18 @@ def _ballot(told: Account, approval: Any) -> dict[str, Any]:
         "reject": f"Reject this {thing}",
         "signature_class": approval.step_up,
         "signed_with": words.SIGNATURES[approval.step_up],
+    }
+
+
+def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Caller, *, needs: str) -> dict[str, Any]:
+    """How this person can sign, and what the page sends along so that no change goes unseen."""
+    return {
+        "needs": needs,
+        "covers": binding.coverage_digest(covers),
+        "keys": before.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
+        "has_code": authenticator_app(caller.user) is not None,
+        "challenge_at": told.page("approval-challenge", approval.id),
+        "shown_at": told.page("approval-shown", approval.id),
     }
 
 
@@ -153,9 +168,17 @@ def _remedies(told: Account) -> list[dict[str, str]]:
 
 def _vote(told: Account, vote: Any) -> dict[str, Any]:
     icon, word = words.VERDICTS[vote.verdict]
-    by = told.names.get(vote.voter, "a reviewer")
-    signed = f"{words.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})"
-    return {"icon": icon, "word": word, "by": by, "at": vote.at, "reason": vote.reason, "signed_with": signed}
+    statement = bytes(vote.statement)
+    return {
+        "icon": icon,
+        "word": word,
+        "by": told.names.get(vote.voter, "a reviewer"),
+        "for_whom": told.names.get(vote.delegated_by, "somebody else") if vote.delegated_by else "",
+        "at": vote.at,
+        "reason": vote.reason,
+        "signed_with": f"{words.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})",
+        "code": confirmation_code(statement) if statement else "",
+    }
 
 
 def _voters(tenant: Any, approval: Any) -> list[str]:

@@ -42,19 +42,30 @@ class Vote(forms.Form):
         max_length=LONGEST_TEXT,
         widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "reason-help"}),
     )
+    covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
+    credential_id = forms.CharField(required=False, max_length=2000)
+    challenge_id = forms.UUIDField(required=False)
+    assertion = forms.JSONField(required=False)
+    otp = forms.CharField(required=False, max_length=16)
     password = forms.CharField(
+        required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "aria-describedby": "password-help"}),
-        error_messages={"required": "Enter your password: it signs your vote."},
     )
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
+        against = cleaned.get("verdict") in binding.DENYING
+        if not against and not any(cleaned.get(name) for name in ("assertion", "otp", "password")) and self.is_signed:
+            self.add_error("password", "Enter your password: it signs your vote.")
         if cleaned.get("verdict") != binding.Verdict.APPROVE and not cleaned.get("reason"):
             self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
-        if {"payload_hash", "rendering_digest"} & self.errors.keys():
+        if {"payload_hash", "rendering_digest", "covers"} & self.errors.keys():
             raise forms.ValidationError("The page was not complete. Read it again before you vote.")
         return cleaned
+
+    # Whether the form comes with its proof; the one that asks for a passkey has none yet.
+    is_signed = True
 
     def said(self) -> binding.Verdict:
         """The verdict, as the rules know it."""
@@ -63,7 +74,15 @@ class Vote(forms.Form):
     def seen(self) -> binding.Seen:
         """What the voter's page held."""
         held = self.cleaned_data
-        return binding.Seen(payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"])
+        return binding.Seen(
+            payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"], covers=held["covers"]
+        )
+
+
+class Unsigned(Vote):
+    """A vote before its passkey has signed it."""
+
+    is_signed = False
 
 
 class Resolution(forms.Form):

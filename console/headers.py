@@ -19,7 +19,11 @@ CONTENT: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-FEATURES: Final = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+# Passkeys answer this page alone, never a frame.
+FEATURES: Final = (
+    "camera=(), geolocation=(), microphone=(), payment=(), usb=(),"
+    " publickey-credentials-create=(self), publickey-credentials-get=(self)"
+)
 
 
 def headers(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

@@ -37,6 +37,7 @@ from console.views import (
     sessions,
     systems,
     votes,
+    voting,
     working,
 )
 
@@ -57,7 +58,9 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/<uuid:approval_id>/comments", working.comment, name="approval-comment"),
     path("approvals/<uuid:approval_id>/questions", working.ask, name="approval-ask"),
     path("approvals/<uuid:approval_id>/looking", working.looking, name="approval-looking"),
-    path("approvals/<uuid:approval_id>/vote", approvals.vote, name="approval-vote"),
+    path("approvals/<uuid:approval_id>/vote", voting.vote, name="approval-vote"),
+    path("approvals/<uuid:approval_id>/challenge", voting.challenge, name="approval-challenge"),
+    path("approvals/<uuid:approval_id>/shown", voting.shown, name="approval-shown"),
     path("cases", cases.queue, name="cases"),
     path("emergencies", emergencies.emergency_list, name="emergencies"),
     path("emergencies/<uuid:emergency_id>/review", emergencies.emergency_review, name="emergency-review"),

@@ -170,6 +170,7 @@ SIGNATURES: Final[dict[str, str]] = {
     "A": "passkey",
     "B": "session and one-time code",
     "C": "session and password",
+    "D": "session alone",
 }
 ASKED_BECAUSE: Final[dict[str, str]] = {
     "CRITICAL_MUTATION": "its class is a critical mutation",

@@ -77,6 +77,7 @@ STAGES = (
     "time stamps",
     "commitments",
     "subjects",
+    "signatures",
     "erasures",
 )
 
@@ -264,6 +265,14 @@ def base64_of(value: Any) -> bytes:
     if base64.b64encode(data).decode() != value:
         raise Bad("a base64 text is spelt oddly")
     return data
+
+
+def base64url_of(value: Any) -> bytes:
+    """Bytes in base64url without padding, as WebAuthn spells them."""
+    text = text_of(value)
+    if re.fullmatch("[A-Za-z0-9_-]+", text) is None or len(text) % 4 == 1:
+        raise Bad("a base64url text is not one")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def shown(text: str, most: int = 200) -> str:
@@ -846,6 +855,65 @@ def _holds(signer: x509.Certificate, stamp: Stamp) -> bool:
     return True
 
 
+# Passkeys (WebAuthn level 3; COSE keys of RFC 9053)
+
+_CHALLENGE_DOMAIN = b"counterfoil/approval-challenge/2\x00"
+_ED25519, _P256_X, _P256_Y = (
+    b"\xa4\x01\x01\x03\x27\x20\x06\x21\x58\x20",
+    b"\xa5\x01\x02\x03\x26\x20\x01\x21\x58\x20",
+    b"\x22\x58\x20",
+)
+_PRESENT, _VERIFIED, _MAY_BACK_UP, _BACKED_UP, _ATTESTED = 0x01, 0x04, 0x08, 0x10, 0x40
+
+
+def check_passkey(public_key: bytes, assertion: dict[str, str], statement: bytes, rp_id: str) -> None:
+    """Whether a passkey signed this statement for this site, its holder present and verified; `Bad` if not."""
+    parts = [base64url_of(assertion[name]) for name in ("clientDataJSON", "authenticatorData", "signature")]
+    client, data, signature = parts
+    _check_client(client, statement, rp_id)
+    if len(data) < 37 or data[:32] != hashlib.sha256(rp_id.encode()).digest():
+        raise Bad("its passkey answered for another site")
+    flags = data[32]
+    if not flags & _PRESENT or not flags & _VERIFIED:
+        raise Bad("its passkey did not verify who used it")
+    if flags & _ATTESTED or (flags & _BACKED_UP and not flags & _MAY_BACK_UP):
+        raise Bad("its passkey's answer is of another kind")
+    if not _passkey_signed(public_key, data + hashlib.sha256(client).digest(), signature):
+        raise Bad("the signature of its passkey does not hold")
+
+
+def _check_client(client: bytes, statement: bytes, rp_id: str) -> None:
+    try:
+        said = json.loads(client.decode(), object_pairs_hook=_unique)
+        kind, origin, challenge = said["type"], text_of(said["origin"]), base64url_of(said["challenge"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Bad("the client data of its passkey cannot be read") from None
+    if kind != "webauthn.get" or said.get("crossOrigin", False) is not False:
+        raise Bad("its passkey was asked for something else")
+    if challenge != hashlib.sha256(_CHALLENGE_DOMAIN + statement).digest():
+        raise Bad("its passkey signed something else than its statement")
+    match = re.fullmatch(r"(https?)://([^/:@?#]+)(:[0-9]{1,5})?", origin)
+    is_ours = match is not None and (match[2] == rp_id or match[2].endswith(f".{rp_id}"))
+    if match is None or not is_ours or (match[1] == "http" and rp_id != "localhost"):
+        raise Bad("its passkey was asked at another address")
+
+
+def _passkey_signed(public_key: bytes, message: bytes, signature: bytes) -> bool:
+    """A signature by EdDSA over Ed25519 or ES256 over P-256; the key's bytes say which, and nothing else is taken."""
+    try:
+        if public_key.startswith(_ED25519) and len(public_key) == 42:
+            Ed25519PublicKey.from_public_bytes(public_key[10:]).verify(signature, message)
+        elif public_key.startswith(_P256_X) and len(public_key) == 77 and public_key[42:45] == _P256_Y:
+            point = b"\x04" + public_key[10:42] + public_key[45:]
+            key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        else:
+            return False
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 # The zip file
 
 _NAMES = re.compile(
@@ -1233,6 +1301,8 @@ class Subjects:
             self._approval(seen, after)
         if kind in ("erasure", "retention"):
             self._decision(seen, after)
+        if kind == "approver_key":
+            self._signing_key(seen, after)
         if kind == "log" and envelope["kind"] == "restored":
             self.is_second = True
         self.seen["subjects"] += before is None
@@ -1353,6 +1423,80 @@ class Subjects:
             self._find(seen, "the statement of its vote is another one than it names")
         elif about != (seen.envelope["subject"]["id"], payload, seen.envelope["actor"]["id"]):
             self._find(seen, "the statement of its vote is about something else")
+        elif statement.get("version") != 1:
+            self._check_proof(seen, detail, statement, data)
+
+    def _check_proof(self, seen: Seen, detail: dict[str, Any], statement: dict[str, Any], data: bytes) -> None:
+        """What the statement says of its proof, and the signature of a passkey over it."""
+        try:
+            if statement["version"] != 2:
+                raise Unknown("the statement of its vote is of a version that this file does not know")
+            vote = statement["vote"]
+            proof = text_of(vote["evidence_class"])
+            if detail and detail.get("evidence_class") != proof:
+                raise Bad("its vote says another proof than its statement")
+            _check_reason(detail, vote)
+            self._check_head(seen, vote)
+            if proof == "A":
+                self._check_signature(seen, vote, data)
+            else:
+                self.seen["votes without a signature"] += 1
+        except Unknown as problem:
+            self.report.find("signatures", Verdict.UNKNOWN, str(problem), seen.index)
+        except Bad as problem:
+            self.report.find("signatures", Verdict.BROKEN, str(problem), seen.index)
+        except (KeyError, TypeError, AttributeError):
+            self.report.find("signatures", Verdict.BROKEN, "the proof of its vote cannot be read", seen.index)
+
+    def _check_head(self, seen: Seen, vote: dict[str, Any]) -> None:
+        """Nobody saw more of the log than there was."""
+        if number(vote["log_size"]) > seen.index and not self.is_second:
+            raise Bad("its voter saw a log that was longer than it was")
+
+    def _check_signature(self, seen: Seen, vote: dict[str, Any], data: bytes) -> None:
+        """The signature of a passkey, by the key that was enrolled for its voter and was active when it signed."""
+        if "assertion" not in seen.opened:
+            if not any(each["purpose"] == "assertion" for each in seen.envelope["commitments"]):
+                raise Bad("a passkey is said to have signed its vote, and there is no signature")
+            self.seen["passkey signatures not disclosed"] += 1
+            return
+        said = members(strict(seen.opened["assertion"]), "version", "assertion", "key")
+        assertion = members(said["assertion"], "id", "clientDataJSON", "authenticatorData", "signature")
+        key = members(said["key"], "id", "credential_id", "public_key")
+        names = {text_of(assertion["id"]), text_of(key["credential_id"]), text_of(vote["credential_id"])}
+        if len(names) != 1:
+            raise Bad("another passkey signed its vote than its statement names")
+        self._check_key(key, text_of(vote["voter"]))
+        check_passkey(base64url_of(key["public_key"]), assertion, data, text_of(vote["rp_id"]))
+        self.seen["passkey signatures"] += 1
+
+    def _check_key(self, key: dict[str, Any], voter: str) -> None:
+        """The key is the one that was enrolled for the voter, and could sign when it did."""
+        known = self.memory.get(f"approver_key/{text_of(key['id'])}")
+        if known is None or "public_key" not in known:
+            if self.unseen == 0 and not self.is_second:
+                raise Bad("its passkey was never enrolled")
+            self.seen["passkeys whose enrolment is not visible"] += 1
+            return
+        if (known["public_key"], known["credential_id"]) != (key["public_key"], key["credential_id"]):
+            raise Bad("its passkey is another one than was enrolled")
+        if known["holder"] != voter:
+            raise Bad("its passkey is somebody else's")
+        if known["state"] != "ACTIVE":
+            raise Bad("its passkey was not one that could sign then")
+
+    def _signing_key(self, seen: Seen, after: dict[str, Any]) -> None:
+        """A key signs only after another person than its holder has said so."""
+        kind, detail = seen.envelope["kind"], seen.document("detail")
+        if kind == "key_enrolled" and detail:
+            after |= {name: detail.get(name) for name in ("holder", "person", "credential_id", "public_key")}
+            if seen.envelope["actor"]["id"] != detail.get("holder"):
+                self._find(seen, "somebody else enrolled a passkey than its holder")
+        if seen.envelope["to"] != "ACTIVE" or seen.envelope["from"] == "ACTIVE" or "holder" not in after:
+            return
+        another = seen.envelope["actor"]["id"] != after["holder"]
+        if not another or (detail and detail.get("person") == after.get("person")):
+            self._find(seen, "a passkey was not confirmed by a second person")
 
     def _decision(self, seen: Seen, after: dict[str, Any]) -> None:
         """Nobody erases alone, nor decides alone what is erased by itself."""
@@ -1379,6 +1523,16 @@ class Subjects:
 
     def _find(self, seen: Seen, text: str, verdict: Verdict = Verdict.BROKEN) -> None:
         self.report.find("subjects", verdict, text, seen.index)
+
+
+def _check_reason(detail: dict[str, Any], vote: dict[str, Any]) -> None:
+    """The reason on record is the one that the statement committed to."""
+    if not {"reason", "reason_salt"} <= detail.keys():
+        return
+    reason, salt = text_of(detail["reason"]).encode(), bytes.fromhex(text_of(detail["reason_salt"]))
+    promise = {"purpose": "reason", "length": len(reason), "digest": text_of(vote["reason_commitment"])}
+    if not keeps(promise, salt, reason):
+        raise Bad("the reason of its vote is another one than was signed")
 
 
 class Erasures:
@@ -1441,6 +1595,13 @@ class Erasures:
                 self.memory.put(f"claimed/{by}/{subject}", {"upto": 0, "count": 0})
                 self.unproven[by] -= claims["count"]
 
+
+_SIGNED = (
+    "passkey signatures",
+    "votes without a signature",
+    "passkey signatures not disclosed",
+    "passkeys whose enrolment is not visible",
+)
 
 # The events, one line after another
 
@@ -1577,7 +1738,7 @@ class Walk:
         kept: dict[str, bytes] = {}
         for promise, said in zip(promises, opened, strict=True):
             data = self._one(index, envelope, promise, said)
-            if data is not None and (promise["pointer"] is None or promise["purpose"] == "statement"):
+            if data is not None and (promise["pointer"] is None or promise["purpose"] in ("statement", "assertion")):
                 kept[promise["purpose"]] = data
         return kept
 
@@ -1651,7 +1812,10 @@ class Walk:
         hidden = f", {seen['not disclosed']} not disclosed" if seen["not disclosed"] else ""
         self.report.ok("commitments", f"{seen['opened']} opened{hidden}")
         self.report.ok("erasures", f"{seen['erased']} erased")
-        others = ", ".join(f"{count} {what}" for what, count in sorted(self.subjects.seen.items()) if count)
+        counted = self.subjects.seen
+        signed = {what: counted[what] for what in _SIGNED if counted[what]}
+        self.report.ok("signatures", ", ".join(f"{count} {what}" for what, count in signed.items()) or "no votes")
+        others = ", ".join(f"{count} {what}" for what, count in sorted(counted.items()) if count and what not in signed)
         self.report.ok("subjects", others or "none")
 
 

@@ -246,7 +246,11 @@ def day() -> Log:
     asked = {"action_id": "ac-1", "payload_hash": "ab" * 32}
     log.add("approval/ap-1", "approval_requested", "REQUESTED", detail=asked)
     statement = canonical(
-        {"covers": {"approval_id": "ap-1", "payload_hash": "ab" * 32}, "vote": {"voter": "p-1", "verdict": "approve"}}
+        {
+            "version": 1,
+            "covers": {"approval_id": "ap-1", "payload_hash": "ab" * 32},
+            "vote": {"voter": "p-1", "verdict": "approve"},
+        }
     )
     voted = {"statement_hash": hashlib.sha256(statement).hexdigest(), "reason": ""}
     log.add("approval/ap-1", "approved", "APPROVED", by=PERSON, detail=voted, evidence={"statement": statement})

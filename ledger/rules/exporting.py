@@ -4,8 +4,8 @@
    part of the range.
 2. A filter names members of `FILTERS`, each with a text. What it does not choose is withheld: its leaf hash stays, so
    that the range stays complete (P7).
-3. What happened to the log itself, and what was erased and why, is never withheld: without it nobody could verify the
-   rest.
+3. What happened to the log itself, to the passkeys that sign votes, and what was erased and why, is never withheld:
+   without it nobody could verify the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMATS = ("jsonl", "parquet")
 OF_ACTIONS = ("action", "state", "tool", "agent", "session", "run", "side_effect_class", "discrepancy", "target", "q")
 OF_EVENTS = ("kind", "subject_kind", "subject", "actor")
 FILTERS = (*OF_ACTIONS, *OF_EVENTS)
-NEVER_WITHHELD = frozenset({"log", "erasure", "retention"})
+NEVER_WITHHELD = frozenset({"log", "erasure", "retention", "approver_key"})
 _IDS = ("action", "session", "subject", "actor")
 
 

@@ -137,7 +137,7 @@ class Person:
         self.page.goto(f"{self.site.url}/")
         self.page.get_by_label("Email").fill(username)
         self.page.get_by_label("Password").fill(PASSWORD)
-        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("button", name="Sign in", exact=True).click()
         self.page.wait_for_url(f"**/t/{self.site.stage.slug}/")
         return self
 

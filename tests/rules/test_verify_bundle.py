@@ -684,7 +684,9 @@ def test_a_vote_is_about_what_it_votes_on():
     other = json.loads(log.events[5].opened[1].data or b"{}")
     for covers, vote in (({"approval_id": "ap-2"}, {}), ({"payload_hash": "cd" * 32}, {}), ({}, {"voter": "p-2"})):
         made = Log()
-        statement = json.dumps({"covers": other["covers"] | covers, "vote": other["vote"] | vote}).encode()
+        statement = json.dumps(
+            {"version": 1, "covers": other["covers"] | covers, "vote": other["vote"] | vote}
+        ).encode()
         asked = {"payload_hash": "ab" * 32}
         made.add("approval/ap-1", "approval_requested", "REQUESTED", detail=asked)
         by = ("person", "p-1")

@@ -122,7 +122,8 @@ def test_a_page_that_showed_something_else_cannot_vote(stage, digest):
     action_id = stage.propose()
     answer = vote(stage, action_id, "approve", **{digest: "0" * 64})
     assert answer.status_code == 409
-    assert "Not done" in words(answer.content.decode())
+    assert "Your vote was not recorded" in words(answer.content.decode())
+    assert "I looked at it.</textarea>" in answer.content.decode()
     assert stage.approval(action_id).state == "REQUESTED"
 
 

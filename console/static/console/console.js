@@ -257,7 +257,8 @@ function heard(hint) {
 async function reread() {
   due = Date.now() + 1500;
   const region = document.querySelector("[data-live]");
-  if (!region || document.hidden) return;
+  // While a passkey asks, the page stays what is being signed.
+  if (!region || document.hidden || document.querySelector("[data-signing]")) return;
   const answer = await fetch(region.dataset.liveFrom, { headers: { "HX-Request": "true" } });
   if (!answer.ok || answer.redirected) return;
   const fresh = document.createElement("template");
