@@ -222,6 +222,12 @@ def votes_by_approval(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, list
     return found
 
 
+def waiting_of(tenant_id: UUID, agent_id: str, *, most: int) -> int:
+    """How many approvals of an agent's calls wait for people, counted up to `most`."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
+    return live.filter(action_id__in=record.waiting_actions(tenant_id, agent=agent_id))[:most].count()
+
+
 def groups_asked(tenant_id: UUID) -> list[str]:
     """The groups that approvers are in, each once."""
     return sorted({group for place in approvers(tenant_id) for group in place.groups})

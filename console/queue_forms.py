@@ -109,15 +109,21 @@ class Ballots(forms.Form):
     verdict = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
     reason = forms.CharField(required=False, max_length=_LONGEST_REASON, widget=forms.Textarea(attrs={"rows": 3}))
     password = forms.CharField(
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-        error_messages={"required": "Enter your password: it signs your votes."},
+        required=False, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+    )
+    otp = forms.CharField(
+        required=False,
+        max_length=16,
+        label="Code of your authenticator app",
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
     )
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
             self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
+        if not cleaned.get("password") and not cleaned.get("otp"):
+            self.add_error("password", "Enter your password or a code: it signs your votes.")
         return cleaned
 
     def shown(self) -> list[Shown]:
@@ -126,10 +132,10 @@ class Ballots(forms.Form):
         return [self._item(text) for text in dict.fromkeys(self.data.getlist("item"))]
 
     def _item(self, text: str) -> Shown:
-        held = [self.data.get(f"{name}-{text}", "") for name in ("payload_hash", "rendering_digest")]
-        if not all(len(each) == 64 for each in held):
+        held = {name: self.data.get(f"{name}-{text}", "") for name in ("payload_hash", "rendering_digest", "covers")}
+        if not all(len(each) == 64 for each in held.values()) or not _AN_ID.fullmatch(text):
             raise batches.NotForBatches("An item was not displayed. Read it before you vote.")
-        return Shown(UUID(text), binding.Seen(payload_hash=held[0], rendering_digest=held[1]))
+        return Shown(UUID(text), binding.Seen(**held))
 
 
 def picked(data: QueryDict) -> list[UUID]:

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from approvals import queries as before
-from approvals.operations import batch
+from approvals.operations import batch, standing
 from approvals.rules import batches, claims, clocks, quorum, threads
 from console import presence, words
 from console.account import arguments, names, payload_of
@@ -129,19 +129,8 @@ def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
 def _missing(approval: Any, votes: Sequence[Any]) -> str:
     if approval.state != "REQUESTED":
         return ""
-    owed = quorum.tally(quorum.read(approval.terms), [_ballot(vote) for vote in votes]).missing
+    owed = quorum.tally(quorum.read(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
     return ", ".join(f"{count} of {group}" for group, count in owed.items())
-
-
-def _ballot(vote: Any) -> quorum.Ballot:
-    return quorum.Ballot(
-        voter=str(vote.voter),
-        person=str(vote.person_id or vote.voter),
-        groups=frozenset(vote.groups),
-        verdict=vote.verdict,
-        evidence_class=vote.evidence_class,
-        delegated_by=str(vote.delegated_by or ""),
-    )
 
 
 # One approval
@@ -157,7 +146,7 @@ def work(request: Request, approval: Any) -> dict[str, Any]:
     claim = claim_on(approval, at=at) if is_open else None
     other = claims.of_another(claim, me=me)
     clock = before.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
-    among = eligible(approval) if works else []
+    among = eligible(approval, at=at) if works else []
     load = before.load(tenant.id, at=at) if works else {}
     return {
         "claim": claim,
@@ -208,9 +197,10 @@ def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any
     ]
 
 
-def eligible(approval: Any) -> list[UUID]:
-    """Who may decide an approval, in the order in which they came to the roster; never whoever asked for it."""
-    return [each.actor_id for each in before.approvers(approval.tenant_id) if each.actor_id != approval.requester]
+def eligible(approval: Any, *, at: datetime) -> list[UUID]:
+    """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
+    present = {place.actor for place in standing.of(approval, at=at).may_vote if not place.away}
+    return [each.actor_id for each in before.approvers(approval.tenant_id) if each.actor_id in present]
 
 
 def nobody_left() -> NoReturn:

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import AgentVersion, Approval, Call, Session
-from approvals.operations.demands import demand_of
+from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import approval_block, prepares, request_approval, want_reading
 from approvals.queries import disclosed_contract
 from approvals.rules import gate, nudge, pins, registry
@@ -178,15 +178,21 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
     verdict = gate.clear(verdict, call, surroundings(session, call, verdict, at=at, remedy=remedy))
     if not verdict.accepted or verdict.contract is None:
         return verdict
+    version = record.active_policies(session.tenant_id)["approval"]
     wanted = demand_of(
         session,
         contract=verdict.contract,
-        version=record.active_policies(session.tenant_id)["approval"],
+        version=version,
         payload=verdict.payload,
         target=verdict.target_resource,
         at=at,
     )
-    return gate.under(verdict, wanted)
+    verdict = gate.under(verdict, wanted)
+    most = in_force(version).limits.waiting_per_agent
+    if remedy or not most or not verdict.accepted or wanted.outcome != "hold":
+        return verdict
+    waiting = queries.waiting_of(session.tenant_id, session.agent_id, most=most)
+    return gate.paced(verdict, waiting=waiting, most=most)
 
 
 def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:

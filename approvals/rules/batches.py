@@ -88,9 +88,9 @@ def checked(items: Sequence[Item]) -> None:
         raise NothingChosen
     if len({item.kind for item in items}) > 1:
         raise NotOfOneKind
-    most = min(MOST, min(item.most for item in items))
-    if len(items) > most:
-        raise TooManyAtOnce(f"A batch of these holds {most} at most.")
     for item in items:
         if said := why_not(item):
             raise NotForBatches(f"{said} It must be decided on its own page.")
+    most = min(MOST, min(item.most for item in items))
+    if len(items) > most:
+        raise TooManyAtOnce(f"A batch of these holds {most} at most.")

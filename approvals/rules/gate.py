@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from approvals.rules import malformed, pins
+from approvals.rules import flooding, malformed, pins
 from approvals.rules.malformed import Malformed, shown
 from approvals.rules.policy import Demand
 from ledger.rules.canonical import NotCanonical, canonical, digest
@@ -220,6 +220,20 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
         message=refusal.message,
         hint=refusal.hint,
         errors=refusal.errors,
+    )
+
+
+def paced(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
+    """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
+    if not flooding.is_flood(waiting, most=most):
+        return verdict
+    return replace(
+        verdict,
+        accepted=False,
+        on_record=False,
+        code="BUDGET_EXCEEDED",
+        message=f"{waiting} of this agent's calls wait for people, and no more than {most} may.",
+        hint="Wait until people have decided some of them; nothing was queued.",
     )
 
 

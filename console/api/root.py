@@ -13,6 +13,7 @@ from ninja import NinjaAPI
 
 from console.api import (
     actions,
+    ballots,
     batches,
     casework,
     document,
@@ -102,6 +103,7 @@ for router in (
     voting,
     edits,
     work,
+    ballots,
     casework,
     batches,
     emergencies,

@@ -58,7 +58,7 @@ def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpR
     approval = before.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
-    among = eligible(approval)
+    among = eligible(approval, at=at)
     to = body.to or work.suggestion(caller.tenant_id, among, at=at) or nobody_left()
     work.assign(tenant_id=caller.tenant_id, approval_id=approval_id, to=to, among=among, by=caller.actor, at=at)
     return answer({"approval_id": approval_id, "assigned_to": to})

@@ -29,6 +29,7 @@ class ShownItem(Body):
     approval_id: Annotated[UUID, Field(strict=False)]
     payload_hash: Digest
     rendering_digest: Annotated[Digest, Field(description="Of what was displayed: an item that was not is no item.")]
+    covers: Annotated[str, Field(max_length=64)] = Field("", description="The `covers_digest` that was read.")
 
 
 class VotesBody(Body):
@@ -36,6 +37,7 @@ class VotesBody(Body):
     items: Annotated[list[ShownItem], Field(min_length=1, max_length=batches.MOST)]
     reason: Annotated[str, Field(max_length=4000)] = ""
     password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
 
 
 class AnswerBody(Body):

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth import authenticate
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -20,6 +19,7 @@ from console.account import account
 from console.decision import fields
 from console.http import Request, in_tenant
 from console.queue_forms import Ballots, picked
+from console.step_up import proof_class
 from console.title import title
 from ledger.queries import record
 
@@ -31,16 +31,17 @@ def batch(request: Request) -> HttpResponse:
     form = Ballots(request.POST)
     if not form.is_valid():
         return _show(request, picked(request.POST), form, status=422)
-    # Through `authenticate`, so that wrong passwords count towards a lock as they do at sign-in.
-    if authenticate(request, username=request.user.get_username(), password=form.cleaned_data["password"]) is None:
-        form.add_error("password", "This is not your password. No vote was recorded.")
+    given = form.cleaned_data
+    proof = proof_class(request, request.user, given["password"], given["otp"])
+    if not proof:
+        form.add_error("otp" if given["otp"] else "password", "This is not right. No vote was recorded.")
         return _show(request, picked(request.POST), form, status=403)
     outcomes = operations.vote(
         tenant_id=request.tenant.id,
         shown=form.shown(),
-        verdict=binding.Verdict(form.cleaned_data["verdict"]),
-        voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class="C"),
-        reason=form.cleaned_data["reason"],
+        verdict=binding.Verdict(given["verdict"]),
+        voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof),
+        reason=given["reason"],
         at=request.as_of,
     )
     return render(request, "approvals/batch_result.html", _told(request, outcomes))
@@ -71,9 +72,11 @@ def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200
 def _why_not(approval: Any, item: batches.Item, kind: tuple[str, str, str] | None) -> str:
     if approval.state != "REQUESTED":
         return "It was decided already."
+    if said := batches.why_not(item):
+        return said
     if kind is not None and item.kind != kind:
         return "It is of another kind than the first: another tool, contract or policy."
-    return batches.why_not(item)
+    return ""
 
 
 def _row(request: Request, approval: Any, action: Any) -> dict[str, Any]:
@@ -86,11 +89,12 @@ def _row(request: Request, approval: Any, action: Any) -> dict[str, Any]:
 
 
 def _item(request: Request, approval: Any, action: Any) -> dict[str, Any]:
-    told = account(request.tenant, action)
+    told, covers = account(request.tenant, action), votes.coverage(approval)
     return _row(request, approval, action) | {
         "title": told.title,
         "row": approval,
-        "covers": votes.coverage(approval),
+        "covers": covers,
+        "covers_digest": binding.coverage_digest(covers),
         "fields": fields(told),
     }
 

@@ -40,7 +40,7 @@ def release(request: Request, approval_id: UUID) -> HttpResponse:
 @in_tenant("reviewer", "operator")
 @require_POST
 def assign(request: Request, approval_id: UUID) -> HttpResponse:
-    among = eligible(_found(request, approval_id))
+    among = eligible(_found(request, approval_id), at=request.as_of)
     try:
         to = UUID(request.POST.get("to", ""))
     except ValueError:
