@@ -473,6 +473,11 @@ def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Coll
     return list((found.filter(state__in=states) if states else found).order_by("id"))
 
 
+def key(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:
+    """One passkey of an approver, in whatever state."""
+    return ApproverKey.objects.filter(tenant_id=tenant_id, id=key_id).first()
+
+
 def approver_key(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
     """The passkey of this credential, in whatever state."""
     return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()

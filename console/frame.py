@@ -24,8 +24,12 @@ _PLACES: Final = (
     ("systems", "s", "Systems"),
     ("ledger", "l", "Ledger"),
     ("audit", "u", "Audit"),
+    ("people", "p", "People"),
 )
-_ONLY_FOR: Final = {"audit": frozenset({"compliance", "administrator"})}
+_ONLY_FOR: Final = {
+    "audit": frozenset({"compliance", "administrator"}),
+    "people": frozenset({"administrator", "reviewer", "compliance"}),
+}
 EVERYTHING: Final = frozenset({"tenant", "all"})
 
 
@@ -72,6 +76,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "ledger": reverse("ledger", args=[slug]),
         "glass": before.emergencies(tenant.id, limit=10),
         "emergencies": reverse("emergencies", args=[slug]),
+        "me": reverse("me", args=[slug]),
         "freezes": freezes,
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

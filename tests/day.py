@@ -13,7 +13,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from reviews.rules import hooks
-from tests import exported, seals
+from tests import exported, seals, staff
 from tests.callers import Api, person_for
 from tests.signing import actor_of, ask, cast, enrolled, wanted
 from tests.workshop import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
@@ -75,6 +75,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     settle(shop, case)
     let_through(shop)
     retain(shop, lambda api: Recorded(api, sent))
+    staff.administer(shop, lambda api: Recorded(api, sent))
     audit(shop)
     return sent
 

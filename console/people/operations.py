@@ -17,6 +17,7 @@ from allauth.account.models import EmailAddress
 
 from approvals import queries as before
 from approvals.operations import approver_keys, delegations, roster
+from approvals.rules import passkeys
 from console.models import Membership, User
 from console.people import queries
 from console.people.rules import ROLES, Change, change_of, is_own_gain
@@ -64,6 +65,13 @@ class SecondAdministratorNeeded(Refused):
     status = 403
 
 
+class NoApprover(Refused):
+    """Only approvers have keys: this person has not the role of a reviewer."""
+
+    code = "NO_APPROVER"
+    status = 403
+
+
 class NothingProposed(Refused):
     """Nothing waits to be confirmed for this person."""
 
@@ -74,6 +82,14 @@ class OnePersonAlready(Refused):
     """These accounts are known to be one person's already."""
 
     code = "ONE_PERSON_ALREADY"
+
+
+def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
+    """The human behind an account, for whoever must be another one."""
+    row = queries.member_of(tenant_id, actor_id)
+    if row is None:
+        raise NoSuchMember
+    return row.person_id
 
 
 def place(
@@ -137,7 +153,7 @@ def invite_again(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: date
 def accept(*, token: str, password: str, at: datetime) -> Membership:
     """Come in with an invitation: a password of one's own, and a place from now on."""
     found = queries.invitation(token, at=at)
-    if found is None or found.user.has_usable_password():
+    if found is None or not queries.is_new(found.user):
         raise InvitationSpent
     found.user.set_password(password)
     found.user.save(update_fields=["password"])
@@ -256,6 +272,47 @@ def link_by_email(*, user: User, at: datetime) -> None:
             fresh = [_locked(row.tenant_id, row.id) for row in rows]
             if len({row.person_id for row in fresh}) > 1:
                 _link(fresh, ledger.SYSTEM, "by_verified_email", at=at)
+
+
+# Keys
+
+
+def enrol_key(
+    *,
+    tenant_id: UUID,
+    by: ledger.Actor,
+    name: str,
+    registered: passkeys.Registered,
+    registration: bytes,
+    at: datetime,
+) -> Any:
+    """Put one's own passkey forward. There is no way to do it for another (B23)."""
+    known = before.approver(tenant_id, by.id)
+    if known is None or not known.active:
+        raise NoApprover
+    return approver_keys.enrol(
+        tenant_id=tenant_id,
+        by=by,
+        person_id=known.person_id,
+        name=name or "Passkey",
+        registered=registered,
+        registration=registration,
+        at=at,
+    )
+
+
+def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
+    """Another person's word that a key is its holder's; not of who made the holder an approver: who could invent a
+    person must not also vouch for their key (B23)."""
+    key = before.key(tenant_id, key_id)
+    holder = queries.member_of(tenant_id, key.actor_id) if key else None
+    giver = queries.member_of(tenant_id, holder.given_by) if holder and holder.given_by else None
+    if holder is not None and giver is not None and giver.person_id == by_person:
+        refusal = SecondAdministratorNeeded("Who made this person an approver cannot confirm their key as well.")
+        note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
+        refusal.afterwards = partial(_note_refused, tenant_id, holder.id, note, by, at=at)
+        raise refusal
+    approver_keys.confirm(tenant_id=tenant_id, key_id=key_id, by=by, person_id=by_person, at=at)
 
 
 # Parts

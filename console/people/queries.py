@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 
 from console.models import Membership, User
 from ledger.rules.canonical import digest
@@ -29,12 +30,28 @@ def member_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()
 
 
+def accounts_of(row: Membership | None) -> list[Membership]:
+    """Every account of the human behind one."""
+    if row is None:
+        return []
+    return list(Membership.objects.filter(tenant_id=row.tenant_id, person_id=row.person_id, removed_at__isnull=True))
+
+
 def invitation(token: str, *, at: datetime) -> Membership | None:
     """The place that an invitation leads to, while it counts."""
     found = Membership.objects.select_related("user").filter(
         invite_hash=digest(token.encode()), invite_until__gt=at, joined_at__isnull=True, removed_at__isnull=True
     )
     return found.first()
+
+
+def is_new(user: User) -> bool:
+    """Whether the account has never been anybody's: only then may an invitation set its password."""
+    known = user.has_usable_password() or user.last_login is not None
+    return not known and not (
+        Membership.objects.filter(user=user, joined_at__isnull=False).exists()
+        or SocialAccount.objects.filter(user=user).exists()
+    )
 
 
 def invited(user: User) -> list[Membership]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from allauth.account.views import LoginView, reauthenticate
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from console import operations, queries
 from console.forms import Preferences
 from console.http import Request
+from console.people import operations as members
+from console.people import queries as people
+from console.people.forms import NewPassword
 from console.sign_in import single_sign_on
 from ledger.queries import record
 
@@ -67,11 +74,43 @@ def again_outside(request: Request) -> HttpResponse:
 
 
 def door(request: Request) -> HttpResponse:
-    """Straight into the only tenant; a choice where there are several."""
+    """Straight into the only tenant; a choice where there are several, or where somebody was invited to another."""
     places = [record.tenant_by_id(place.tenant_id) for place in queries.memberships(request.user)]
-    if len(places) == 1:
+    waiting = [(row, record.tenant_by_id(row.tenant_id)) for row in people.invited(request.user)]
+    if len(places) == 1 and not waiting:
         return redirect("home", places[0].slug)
-    return render(request, "sign_in/tenants.html", {"tenants": places})
+    return render(request, "sign_in/tenants.html", {"tenants": places, "waiting": waiting})
+
+
+@login_not_required
+@never_cache
+@require_http_methods(["GET", "POST"])
+def invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """Come in with an invitation: whoever has no account yet chooses a password, whoever has one signs in."""
+    at = timezone.now()
+    row = people.invitation(token, at=at)
+    if row is None:
+        why = "This invitation was used, was withdrawn, or has run out. Ask your administrator for another."
+        return render(request, "sign_in/refused.html", {"why": why}, status=410)
+    if not people.is_new(row.user):
+        return redirect("door")
+    form = NewPassword(request.POST or None, user=row.user)
+    if request.method == "POST" and form.is_valid():
+        members.accept(token=token, password=form.cleaned_data["password"], at=at)
+        messages.success(request, "Your password is set. Sign in with it.")
+        return redirect("account_login")
+    context = {"form": form, "email": row.user.get_username(), "tenant": record.tenant_by_id(row.tenant_id)}
+    return render(request, "sign_in/invitation.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def accept(request: Request, member_id: UUID) -> HttpResponse:
+    """Take a place that one was invited to, signed in as oneself."""
+    row = next((each for each in people.invited(request.user) if each.id == member_id), None)
+    if row is None:
+        raise Http404("There is no such invitation.")
+    members.join(tenant_id=row.tenant_id, member_id=row.id, user=request.user, at=timezone.now())
+    return redirect("door")
 
 
 @require_POST

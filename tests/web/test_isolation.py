@@ -164,6 +164,7 @@ PUBLIC = {
     "mfa_login_webauthn",
     "openid_connect_login",
     "openid_connect_callback",
+    "invitation",
     "socialaccount_login_cancelled",
     "sign-out",
     "jwks",
@@ -188,6 +189,7 @@ ABOUT_ONESELF = {
     "mfa_add_webauthn",
     "mfa_remove_webauthn",
     "end-sessions",
+    "invitation-accept",
 }
 FORM = {
     "verdict": "approve",
@@ -236,11 +238,15 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "erasure_id",
         "hold_id",
         "retention_id",
+        "member_id",
+        "approver_key_id",
+        "delegation_id",
+        "absence_id",
         "emergency_id",
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
     # No call tells of these: any id of the tenant's stands for them.
-    untold = dict.fromkeys(("subject_id", "alarm_id", "check_id", "view_id"), first("action_id"))
+    untold = dict.fromkeys(("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id"), first("action_id"))
     return {name: first(name) for name in names} | plain | untold
 
 
@@ -281,10 +287,14 @@ def test_every_page_is_of_a_tenant_or_known_to_be_of_none():
 @pytest.mark.req("R-CX-03")
 def test_pages_of_no_tenant_tell_nothing_of_one(shop: Workshop, sent: list[Sent], others: dict[str, Api]):
     secrets = secrets_of(shop, sent)
+    named = {"provider_id": "x", "pk": "1", "token": "x", "member_id": str(UUID(int=1))}
     for route, page in pages():
         if page.name in (PUBLIC | ABOUT_ONESELF) - {"stream", "sign-out"}:
             for name in (*ROLES, "stranger", "nobody"):
-                answer = others[name].client.get(filled(route, "", {"provider_id": "x", "pk": "1"}), follow=True)
+                answer = others[name].client.get(
+                    filled(route, "", named),
+                    follow=True,
+                )
                 assert leaked(secrets, "", answer.content) == [], f"{name}: {route}"
 
 
