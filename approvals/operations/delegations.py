@@ -1,4 +1,4 @@
-"""Deciding with another's power for a while, and being away: both are events of their own subjects (R-AP-11)."""
+"""Deciding with another's power for a while, and being away: both are events of their own subjects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When one person may decide with another's power (delegation), and how long (R-AP-11).
+"""When one person may decide with another's power (delegation), and how long.
 
 1. A loan begins and ends, at most thirty days apart; one without an end is no loan.
 2. Lent is what the giver has of their own: some of their groups, for some tools or all. What was lent to them they

@@ -25,6 +25,12 @@ def members(tenant_id: UUID) -> list[Membership]:
     return list(here.order_by("user__username"))
 
 
+def named(tenant_id: UUID, username: str) -> Membership | None:
+    """The member who signs in under this name."""
+    here = Membership.objects.select_related("user").filter(tenant_id=tenant_id, removed_at__isnull=True)
+    return here.filter(user__username__iexact=username).first()
+
+
 def member_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     """The member whom the record knows by this pseudonym, removed or not."""
     return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()

@@ -48,7 +48,6 @@ def powers(tenant: UUID, people: Any, voter: str = "ben", *requesters: str, afte
     return delegations.powers(tenant, voter=people[voter], tool="pay", requesters=requesters, at=NOW + after)
 
 
-@pytest.mark.req("R-AP-11")
 def test_a_delegation_is_an_event_and_a_power_while_it_lasts(tenant, people):
     row = lend(tenant, people)
     assert powers(tenant, people) == {str(people["ada"]): {"finance", "reviewers"}}

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from approvals import queries as before
 from approvals.operations import approver_keys, delegations
@@ -112,7 +113,6 @@ def test_a_reviewer_stands_in_the_roster_with_their_groups(rita, ada):
     assert not decides(ada)
 
 
-@pytest.mark.req("R-AP-12")
 def test_a_reviewer_who_loses_the_role_decides_nothing(rita, ada):
     """B18: role removed; the key that they signed with stops, and what they lent ends."""
     key = a_key(rita, confirmed_by=ada)
@@ -170,7 +170,6 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
 # Power for oneself
 
 
-@pytest.mark.req("R-AP-12")
 def test_an_administrator_makes_themselves_no_reviewer_alone(ada, ben):
     assert not change(ada, ada, "administrator", "reviewer")
     assert not decides(ada)
@@ -293,3 +292,18 @@ def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
             person_id=other.person_id,
             at=NOW,
         )
+
+
+def test_the_owner_of_a_one_person_installation_does_alone_what_takes_two(ada, here, capsys):
+    """And the record says that it was the console, not a second person."""
+    call_command("member", "ada@corp.example", tenant="orchid", roles="administrator,reviewer", groups="finance")
+    assert before.approver(here, ada.actor_id).groups == ["finance"]
+    key = a_key(ada, confirmed_by=None)
+    call_command("member", "ada@corp.example", tenant="orchid", confirm_keys=True)
+    assert before.approver_keys(here, actor_id=ada.actor_id)[0].state == "ACTIVE"
+    event, _, detail = record.history(here, key.id)[-1]
+    assert (event.kind, detail["person"]) == ("key_confirmed", str(ledger.SYSTEM.id))
+    call_command("member", "ada@corp.example", tenant="orchid", close=True)
+    assert not decides(ada)
+    with pytest.raises(CommandError, match="nobody called"):
+        call_command("member", "nobody", tenant="orchid", close=True)

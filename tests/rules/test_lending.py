@@ -26,7 +26,6 @@ def loan(giver: Holder = ADA, *groups: str, tools: str = "") -> Loan:
     return Loan(giver=giver, groups=frozenset(groups or {"finance"}), tools=frozenset(tools.split()))
 
 
-@pytest.mark.req("R-AP-11")
 def test_thirty_days_and_not_a_second_more():
     check_span(NOW, NOW + 30 * DAY, at=NOW)
     for starts, ends in (
@@ -56,6 +55,7 @@ def test_what_was_lent_cannot_be_lent_on():
     assert "finance" not in through.get("ben", set())
 
 
+@pytest.mark.req("R-AP-11")
 @pytest.mark.parametrize(
     ("giver", "receiver"),
     [

@@ -1,0 +1,79 @@
+"""`manage.py member USERNAME --tenant T …`: what the owner of the installation may do about a person, alone.
+
+For installations with one administrator, and for the day on which nobody is left who could. Whoever can run this holds
+the machine anyway; the record says that the console did it, on whose machine nobody can say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from approvals import queries as before
+from console.models import Membership
+from console.people import operations as people
+from console.people import queries as members
+from console.people.rules import ROLES, change_of
+from ledger.operations import record as ledger
+from ledger.queries import record as queries
+from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
+
+
+class Command(BaseCommand):
+    help = "Change somebody's roles, groups, account or waiting passkeys as the owner of the installation."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("username")
+        parser.add_argument("--tenant", required=True, metavar="SLUG")
+        parser.add_argument("--roles", help=f"all that they have from now on, of {', '.join(ROLES)}")
+        parser.add_argument("--groups", help="all that they have from now on, separated by commas")
+        parser.add_argument("--confirm-keys", action="store_true", help="the passkeys that wait for a second person")
+        parser.add_argument("--close", action="store_true", help="close the account in every tenant")
+        parser.add_argument("--open", action="store_true", help="open it again")
+
+    def handle(self, *args: Any, username: str, tenant: str, **options: Any) -> None:
+        known = queries.tenant(tenant)
+        row = members.named(known.id, username) if known is not None else None
+        if known is None or row is None:
+            raise CommandError(f"There is nobody called {username} in a tenant {tenant}.")
+        try:
+            with transaction.atomic(), tenancy(known.id):
+                self._do(row, options)
+        except Refused as refusal:
+            raise CommandError(refusal.detail) from None
+
+    def _do(self, row: Membership, options: dict[str, Any]) -> None:
+        at, done = timezone.now(), []
+        if options["roles"] is not None or options["groups"] is not None:
+            now = change_of(row)
+            people.change_member(
+                tenant_id=row.tenant_id,
+                member_id=row.id,
+                roles=_words(options["roles"], now.roles),
+                groups=_words(options["groups"], now.groups),
+                by=ledger.SYSTEM,
+                by_person=ledger.SYSTEM.id,
+                at=at,
+            )
+            done.append("roles and groups changed")
+        if options["close"] or options["open"]:
+            people.set_open(user=row.user, is_open=options["open"], at=at)
+            done.append("account opened" if options["open"] else "account closed")
+        if options["confirm_keys"]:
+            waiting = before.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("PENDING",))
+            for key in waiting:
+                people.confirm_key(
+                    tenant_id=row.tenant_id, key_id=key.id, by=ledger.SYSTEM, by_person=ledger.SYSTEM.id, at=at
+                )
+            done.append(f"{len(waiting)} passkeys confirmed")
+        self.stdout.write(f"{row.user.get_username()}: {', '.join(done) or 'nothing was asked for'}.")
+
+
+def _words(given: str | None, now: frozenset[str]) -> list[str]:
+    return sorted(now) if given is None else [word for word in given.replace(",", " ").split() if word]
