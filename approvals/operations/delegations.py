@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals import queries
-from approvals.models import Absence, Approver, Delegation
+from approvals.models import Absence, Delegation
 from approvals.rules import lending
 from ledger.operations import record as ledger
 from ledger.rules.envelope import instant
@@ -128,34 +128,13 @@ def end_all(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) 
         end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
 
 
-def holder(row: Approver) -> lending.Holder:
-    """Somebody of the roster, in the words of the rules."""
-    return lending.Holder(
-        actor=str(row.actor_id),
-        person=str(row.person_id),
-        groups=frozenset(row.groups),
-        active=row.active,
-    )
-
-
 def _holder(tenant_id: UUID, actor_id: UUID) -> lending.Holder | None:
+    """Somebody of the roster, in the words of the rules."""
     row = queries.approver(tenant_id, actor_id)
-    return holder(row) if row else None
-
-
-def powers(
-    tenant_id: UUID, *, voter: UUID, tool: str, requesters: Collection[str], at: datetime
-) -> dict[str, frozenset[str]]:
-    """Whose power somebody may vote with on an action of this tool now, and for which groups; people, not accounts."""
-    receiver = _holder(tenant_id, voter)
-    if receiver is None:
-        return {}
-    loans = [
-        lending.Loan(giver=giver, groups=frozenset(row.groups), tools=frozenset(row.tools))
-        for row in queries.delegations_to(tenant_id, voter, at)
-        if (giver := _holder(tenant_id, row.from_actor)) is not None
-    ]
-    return lending.usable(loans, receiver=receiver, tool=tool, requesters=requesters)
+    if row is None:
+        return None
+    groups = frozenset(row.groups)
+    return lending.Holder(actor=str(row.actor_id), person=str(row.person_id), groups=groups, active=row.active)
 
 
 def _say(

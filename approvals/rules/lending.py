@@ -4,8 +4,8 @@
 2. Lent is what the giver has of their own: some of their groups, for some tools or all. What was lent to them they
    cannot lend on, so every loan is one step deep.
 3. Nobody lends to themselves through another account, and nobody receives who does not decide here themselves.
-4. At the vote: nothing is lent to the person on whose request the action runs, and nothing by them, whichever account
-   either uses (B19). The giver must still be an approver then.
+4. What a loan is worth is decided at each look at an approval (`operations.standing`): nothing on an action that either
+   side requested, nothing beyond the groups that the giver still has, nothing once the giver left (B18, B19).
 """
 
 from __future__ import annotations
@@ -37,15 +37,6 @@ class Holder:
     active: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loan:
-    """What is lent: these groups, for these tools (none named is all)."""
-
-    giver: Holder
-    groups: frozenset[str]
-    tools: frozenset[str]
-
-
 def check_span(starts_at: datetime, ends_at: datetime, *, at: datetime) -> None:
     """Rule 1; an absence is bounded by it as well."""
     if ends_at <= starts_at or ends_at <= at:
@@ -66,24 +57,3 @@ def check_loan(giver: Holder | None, receiver: Holder | None, groups: Collection
         raise LoanRefused("Say for which groups.")
     if beyond := sorted(set(groups) - giver.groups - {EVERYBODY}):
         raise LoanRefused(f"{beyond[0]} is not a group of the person who delegates.")
-
-
-def usable(
-    loans: Collection[Loan], *, receiver: Holder, tool: str, requesters: Collection[str]
-) -> dict[str, frozenset[str]]:
-    """Whose power the receiver may vote with on one action, and for which of their groups (rule 4).
-
-    `requesters` are the people on whose request the action runs. The groups are those that the giver still has.
-    """
-    if not receiver.active or receiver.person in requesters:
-        return {}
-    found: dict[str, frozenset[str]] = {}
-    for loan in loans:
-        giver = loan.giver
-        fits = not loan.tools or tool in loan.tools
-        if not fits or not giver.active or giver.person in requesters or giver.person == receiver.person:
-            continue
-        held = loan.groups & (giver.groups | {EVERYBODY})
-        if held:
-            found[giver.person] = found.get(giver.person, frozenset()) | held | {EVERYBODY}
-    return found

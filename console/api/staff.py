@@ -251,6 +251,8 @@ def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse
 @admits("reviewer", "administrator")
 @in_tenancy
 def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse:
+    if before.approver(caller_of(request).tenant_id, body.to) is None:
+        raise NotFound
     row = delegations.delegate(
         **_with_person(request),
         from_actor=_whose(request, body.giver),
