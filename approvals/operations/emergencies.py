@@ -13,6 +13,7 @@ from uuid import UUID
 
 from approvals import queries
 from approvals.models import Approval, Due, Emergency, Vote
+from approvals.operations import standing
 from approvals.operations.requests import approval_block
 from approvals.rules import binding, emergency, policy
 from ledger.operations import record as ledger
@@ -38,12 +39,14 @@ def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
     return policy.stored(bytes(record.active_policies(tenant_id)["approval"].document))
 
 
-def check(tenant_id: UUID, voter: binding.Voter) -> None:
+def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
     """Nothing if this person may break the glass here, signing as they do; else the refusal."""
-    rule, place = rule_of(tenant_id), queries.approver(tenant_id, UUID(voter.actor))
+    actor = UUID(voter.actor)
+    rule, place = rule_of(approval.tenant_id), queries.approver(approval.tenant_id, actor)
     emergency.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
     if not binding.is_as_strong(voter.evidence_class, rule.step_up):
         raise binding.StepUpRequired
+    standing.keep_away(approval, actor, at=at)
 
 
 def use(

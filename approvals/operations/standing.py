@@ -168,6 +168,14 @@ def admit(approval: Approval, actor_id: UUID, *, at: datetime) -> Place:
     return place
 
 
+def keep_away(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
+    """Refuse somebody who has a stake in the request, whether or not they are in the roster."""
+    known = people(approval.tenant_id, at=at)
+    role = quorum.barred(quorum.read(approval.terms), stakes(approval, known)).get(known.person(actor_id))
+    if role is not None:
+        raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
+
+
 def _votes(approval: Approval) -> list[Vote]:
     """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
     cast = queries.votes_of(approval.tenant_id, approval.id)

@@ -187,7 +187,7 @@ def check(
     session = queries.session(approval.tenant_id, action.session_id)
     assert session is not None
     if verdict is binding.Verdict.BREAK_GLASS:
-        emergencies.check(approval.tenant_id, voter)
+        emergencies.check(approval, voter, at=at)
     freezes = record.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
@@ -208,7 +208,7 @@ def check(
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
-    if verdict is binding.Verdict.APPROVE:
+    if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
 
 

@@ -172,3 +172,13 @@ def test_it_is_used_and_reviewed_on_the_pages(shop: Workshop):
     sent = {"finding": "justified", "reason": "I read the incident."}
     assert shop.reviewer.client.post(review, sent).status_code == 302
     assert "found it justified" in shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
+
+
+def test_who_changed_the_policy_last_does_not_break_the_glass_under_it_where_it_says_so(shop: Workshop):
+    """Otherwise one person alone could switch it on and use it."""
+    both = shop.person("operator", "administrator", name="both@orchid")
+    document = {"break_glass": RULE, "independence": ["requester", "policy_author"]}
+    assert both.post("/policies/approval", {"version": "2", "document": document}).status_code == 201
+    action_id = shop.propose()
+    assert broken(shop, action_id, both).json()["code"] == "NOT_INDEPENDENT"
+    assert broken(shop, action_id).status_code == 201
