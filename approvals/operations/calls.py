@@ -408,7 +408,6 @@ def _validated(
     """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor."""
     assert verdict.contract is not None
     assert verdict.demand is not None
-    requester, editor = whose
     held = verdict.demand.outcome == "hold"
     approval, drafts = None, []
     prepare = prepares(verdict.contract, verdict.predicates)
@@ -416,14 +415,14 @@ def _validated(
         approval, requested = request_approval(
             tenant_id=head.tenant_id,
             action_id=head.id,
-            requester=requester,
+            requester=whose[0],
             contract=verdict.contract,
             version=policies["approval"],
             payload=verdict.payload,
             demand=verdict.demand,
             at=at,
             prepare=prepare,
-            editor=editor,
+            editor=whose[1],
         )
         drafts.append(requested)
     block = {"approval": approval_block(approval)} if approval else {}
@@ -440,10 +439,8 @@ def _validated(
         actor=ledger.SYSTEM,
         at=at,
     )
-    drafts.append(validated)
-    if approval is not None and prepare:
-        drafts.append(want_reading(validated.head, approval, verdict.contract, at=at))
-    return approval, drafts
+    wish = [want_reading(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
+    return approval, [*drafts, validated, *wish]
 
 
 def _first_entry(

@@ -69,8 +69,6 @@ def request_approval(
     Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
     own.
     """
-    rules = in_force(version)
-    within = timedelta(seconds=demand.terms.decide_within_s)
     ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
     approval = Approval(
         tenant_id=tenant_id,
@@ -89,14 +87,17 @@ def request_approval(
         requester=requester,
         editor=editor,
         requested_at=at,
-        decide_by=ready_by + within,
+        decide_by=ready_by + timedelta(seconds=demand.terms.decide_within_s),
     )
-    _learn(approval, found, rules)
-    if prepare:
-        insert(approval, Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by))
-    else:
-        insert(approval, first_look(approval, at=at), *clocks.due(approval, pace.of(rules, approval.terms), at=at))
+    _learn(approval, found, in_force(version))
+    due = [Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
+    insert(approval, *(due if prepare else _looks(approval, in_force(version), at=at)))
     return approval, _requested(approval, found, at=at)
+
+
+def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Due]:
+    """When people who are asked now are looked after."""
+    return [first_look(approval, at=at), *clocks.due(approval, pace.of(rules, approval.terms), at=at)]
 
 
 def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
