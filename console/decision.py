@@ -9,7 +9,7 @@ from approvals import queries as before
 from approvals.operations import emergencies, votes
 from approvals.rules import binding, emergency, rendering
 from approvals.rules.passkeys import confirmation_code
-from console import queries, target, words
+from console import editing, queries, target, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.contradicted import contradicted, shown
@@ -46,6 +46,8 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "claims": _claims(told),
         "verification": told.contract.verification,
         "target": target.panel(told, approval),
+        "revision": editing.revision(told),
+        "edit": told.page("approval-edit", approval.id) if editing.may_edit(approval, action, caller.roles) else "",
         "predicates": _predicates(told),
         "remedies": _remedies(told),
         "kin": kin(told),

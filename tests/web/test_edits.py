@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID, uuid4
 
 import pytest
@@ -195,3 +196,46 @@ def test_a_call_stands_in_only_for_an_ended_action_of_the_same_key(ready, named)
     names = {"open": lambda: ready.propose(), "foreign": lambda: str(uuid4()), "nonsense": lambda: "the last one"}
     answer = again(ready, names[named](), amount=1000)
     assert (answer["accepted"], answer["result"]["error"]["code"]) == (False, "UNRESOLVED_DEPENDENCY")
+
+
+# The page
+
+
+def form_of(counter, approval, **changes):
+    path = f"/t/{counter.slug}/approvals/{approval['approval_id']}/edit"
+    body = {"payload": json.dumps(LESS), "payload_hash": approval["payload_hash"], "reason": "They kept the shade."}
+    return counter.reviewer.client.post(path, body | changes)
+
+
+def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    path = f"/t/{ready.slug}/approvals/{approval['approval_id']}"
+    assert f'href="{path}/edit"' in ready.reviewer.client.get(path).content.decode()
+    assert "&quot;amount&quot;: 1250" in ready.reviewer.client.get(f"{path}/edit").content.decode()
+    seen = form_of(ready, approval).content.decode()
+    assert "What the agent does not expect" in seen
+    assert "<td>1250</td><td><strong>1000</strong></td>" in seen
+    assert ready.state(action_id) == "VALIDATED"
+    made = form_of(ready, approval, make="yes")
+    assert made.status_code == 302
+    assert ready.state(action_id) == "FAILED"
+    shown = ready.reviewer.client.get(made["Location"]).content.decode()
+    assert "replaced by this one" in shown
+
+
+@pytest.mark.parametrize(
+    ("payload", "status", "told"),
+    [
+        ('{"amount": ', 400, "The text is not JSON"),
+        (json.dumps(LESS | {"amount": -1}), 422, "/amount"),
+        (json.dumps(ORDER), 422, "The edited payload is the one that was asked about."),
+    ],
+)
+def test_what_the_gate_refuses_stays_in_the_form(ready, payload, status, told):
+    action_id = ready.propose()
+    answer = form_of(ready, ready.approval_of(action_id), payload=payload, make="yes")
+    shown = answer.content.decode()
+    assert (answer.status_code, told in shown) == (status, True)
+    assert "They kept the shade." in shown
+    assert ready.state(action_id) == "VALIDATED"
