@@ -26,6 +26,7 @@ from django.db import IntegrityError
 from approvals import queries
 from approvals.models import Approval, Attempt
 from approvals.operations import grant_keys
+from approvals.operations.deciding import still_stands
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.preparing import moved_on
@@ -229,6 +230,9 @@ def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
         raise binding.PayloadChanged
     if approval.contract_digest != action.contract_digest:
         raise binding.ContractChanged
+    refusal = still_stands(approval, at=at)
+    if refusal is not None:
+        raise refusal
 
 
 def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Started:

@@ -14,12 +14,13 @@ from django.conf import settings
 from approvals import queries
 from approvals.models import Executor, Grant
 from approvals.operations import clocks, grant_keys
+from approvals.operations.deciding import VotesFallen, still_stands
 from approvals.operations.executors import owned
 from approvals.operations.preparing import moved_on
 from approvals.operations.releasing import Basis, epoch, gather, payload_of, released, terms_of
 from approvals.operations.requests import request_again, reserve_key
 from approvals.queries import is_untellable
-from approvals.rules import grants, policy, readings
+from approvals.rules import grants, hours, policy, quorum, readings
 from ledger.operations import record as ledger
 from ledger.queries import log, record
 from ledger.rules.effects import Reversibility
@@ -107,6 +108,8 @@ def _waits_for(
     elif basis.waits_for_seal and held.decided is None:
         # Nothing runs on a vote that could still be unmade.
         yield "seal"
+    elif not hours.are_open(quorum.read(approval.terms).hours if approval is not None else (), at=at):
+        yield "hours"
     stops = {
         "freeze": held.frozen,
         "unwinding": held.unwinding,
@@ -178,8 +181,11 @@ def _claimed(executor: Executor, basis: Basis, *, by: ledger.Actor, at: datetime
     if _wants_reading(basis, head.entry, at=at):
         _want_reading(head, by=by, at=at)
         return None
-    if _is_outdated(basis):
+    refusal = still_stands(basis.approval, at=at) if basis.approval is not None else None
+    if _is_outdated(basis) or isinstance(refusal, VotesFallen):
         request_again(head=head, action=action, at=at)
+        return None
+    if refusal is not None:
         return None
     if moved_on(basis.approval, at=at) is not None:
         return None

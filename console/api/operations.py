@@ -18,6 +18,7 @@ from approvals.operations import grant_keys
 from approvals.rules import grants
 from console.api import answers
 from console.api.edge import answer
+from ledger.guard import EpochUnknown, read_epoch
 from ledger.queries import fences, log
 from reviews import queries as after
 
@@ -51,7 +52,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
     response={200: answers.Ready, 503: answers.Ready},
 )
 def readyz(request: HttpRequest) -> HttpResponse:
-    reasons = [*_database(), *_broker()]
+    reasons = [*_database(), *_broker(), *_epoch()]
     return answer({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
@@ -60,6 +61,14 @@ def jwks(request: HttpRequest) -> HttpResponse:
     published = answer(grants.jwks(grant_keys.accepted()))
     published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
     return published
+
+
+def _epoch() -> list[dict[str, Any]]:
+    try:
+        read_epoch(settings.COUNTERFOIL_EPOCH)
+    except EpochUnknown as unknown:
+        return [{"code": "EPOCH", "detail": unknown.detail}]
+    return []
 
 
 def _database() -> list[dict[str, Any]]:

@@ -78,6 +78,7 @@ class Process:
                 "DATABASE_URL": database.sequencer_url,
                 "KEYS_DATABASE_URL": "",
                 "COUNTERFOIL_GUARD": str(folder / "guard.sqlite"),
+                "COUNTERFOIL_EPOCH": str(folder / "epoch"),
             }
         )
         for owners in ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"):
