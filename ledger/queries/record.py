@@ -45,7 +45,7 @@ def head_for_update(
 ) -> dict[str, Any] | None:
     """The head of a subject with its row locked until the transaction ends, as the fields of `operations.Head`.
 
-    `through_gate` takes the tenant's gate first, together with others (docs/decisions/0020).
+    `through_gate` takes the tenant's gate first, together with others (docs/decisions/0021).
     """
     rows = call(_ENTER if through_gate else _LOCK, subject_id.bytes, kind, prepared=True)
     if not rows:
