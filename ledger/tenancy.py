@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from select import POLLIN, poll
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 import orjson
 import psycopg
-from django.db import connection, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.types.json import Jsonb
@@ -35,8 +35,7 @@ M = TypeVar("M", bound=models.Model)
 _Row = tuple[Any, ...]
 
 
-@dataclass(slots=True, frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A statement, its values, their forms, and their types where the server shall not guess them."""
 
     statement: bytes
@@ -46,19 +45,28 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What is kept with a connection: how Python's types go there and back, and the names of what is planned."""
+class _Line:
+    """A connection: as Django holds it, and as libpq does; with what is kept for as long as it lasts.
 
+    That is how Python's types go there and back, and the names of what is planned (None where it is not known who
+    answers behind the connection).
+    """
+
+    django: BaseDatabaseWrapper
+    server: Any
     types: Any
-    # None where it is not known who answers behind the connection.
     plans: dict[tuple[bytes, tuple[int, ...] | None], bytes] | None
     made: int = 0
+
+    @property
+    def begins(self) -> bool:
+        """Whether the next statement is the first of a transaction."""
+        return self.server.transaction_status == TransactionStatus.IDLE and self.django.in_atomic_block
 
 
 _TEXT, _BINARY = 0, 1
 # So many plans a connection keeps; whoever goes beyond begins again.
 _MOST_PLANS = 500
-_kept: WeakKeyDictionary[Any, _Kept] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -87,19 +95,19 @@ def call(statement: bytes, *values: bytes | str | None, prepared: bool = False) 
     """
     sent = [value.encode() if isinstance(value, str) else value for value in values]
     forms = [_TEXT if isinstance(value, str) else _BINARY for value in values]
-    return _rows(_told(_Asked(statement, sent, forms), planned=prepared))
+    return _rows(_told(_line(), _Asked(statement, sent, forms), planned=prepared))
 
 
 def ask(statement: LiteralString, *values: Any) -> list[_Row]:
     """The rows of one statement, whose values are `$1` and so on; none where it returns nothing."""
-    kept = _kept_with(_raw())
-    return _read(kept, _told(_dumped(kept, statement, values)))
+    line = _line()
+    return _read(line, _told(line, _dumped(line, statement, values)))
 
 
 def together(*asked: tuple[Any, ...]) -> list[list[_Row]]:
     """The rows of several statements, each with its values behind it, sent in one message and done in this order."""
-    kept = _kept_with(_raw())
-    return [_read(kept, answer) for answer in _all_told([_dumped(kept, each[0], each[1:]) for each in asked])]
+    line = _line()
+    return [_read(line, answer) for answer in _all_told(line, [_dumped(line, each[0], each[1:]) for each in asked])]
 
 
 def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
@@ -188,25 +196,22 @@ def _begun(tenant_id: UUID) -> Iterator[None]:
         del raw.counterfoil_begin, raw._start_query
 
 
-def _told(asked: _Asked, *, planned: bool = True) -> Any:
+def _told(line: _Line, asked: _Asked, *, planned: bool = True) -> Any:
     """The answer to one statement; a transaction's first is sent together with what begins it."""
-    server = _server()
-    if server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block:
-        return _all_told([asked], planned=planned)[0]
-    name = _plan(server, asked) if planned else b""
-    with connection.wrap_database_errors:
+    if line.begins:
+        return _all_told(line, [asked], planned=planned)[0]
+    server, name = line.server, _plan(line, asked) if planned else b""
+    with line.django.wrap_database_errors:
         if name:
             return _checked(server, server.exec_prepared(name, asked.values, asked.forms, _BINARY))
         return _checked(server, server.exec_params(asked.statement, asked.values, asked.types, asked.forms, _BINARY))
 
 
-def _all_told(asked: list[_Asked], *, planned: bool = True) -> list[Any]:
+def _all_told(line: _Line, asked: list[_Asked], *, planned: bool = True) -> list[Any]:
     """The answers to several statements, in one message."""
-    server = _server()
-    names = [_plan(server, each) if planned else b"" for each in asked]
-    begins = server.transaction_status == TransactionStatus.IDLE and connection.in_atomic_block
-    before = getattr(_raw(), "counterfoil_begin", (b"BEGIN",)) if begins else ()
-    with connection.wrap_database_errors:
+    server, names = line.server, [_plan(line, each) if planned else b"" for each in asked]
+    before = getattr(line.django.connection, "counterfoil_begin", (b"BEGIN",)) if line.begins else ()
+    with line.django.wrap_database_errors:
         server.enter_pipeline_mode()
         for statement in before:
             server.send_query_params(statement, None)
@@ -220,14 +225,18 @@ def _all_told(asked: list[_Asked], *, planned: bool = True) -> list[Any]:
     return [_checked(server, answer) for answer in answers][len(before) :]
 
 
-def _dumped(kept: _Kept, statement: LiteralString, values: Sequence[Any]) -> _Asked:
-    sent = kept.types.dump_sequence(values, [PyFormat.AUTO] * len(values))
-    return _Asked(statement.encode(), sent, kept.types.formats or (), kept.types.types or None)
+def _dumped(line: _Line, statement: LiteralString, values: Sequence[Any]) -> _Asked:
+    types = line.types
+    sent = types.dump_sequence(values, [PyFormat.AUTO] * len(values))
+    return _Asked(statement.encode(), sent, types.formats or (), types.types or None)
 
 
-def _read(kept: _Kept, answer: Any) -> list[_Row]:
-    kept.types.set_pgresult(answer, format=Format.BINARY)
-    return kept.types.load_rows(0, answer.ntuples, tuple) if answer.nfields else []
+def _read(line: _Line, answer: Any) -> list[_Row]:
+    if not answer.nfields:
+        return []
+    line.types.set_pgresult(answer, format=Format.BINARY)
+    rows: list[_Row] = line.types.load_rows(0, answer.ntuples, tuple)
+    return rows
 
 
 def _answers(server: Any) -> list[Any]:
@@ -260,33 +269,38 @@ def _arrived(socket: int) -> None:
     arrived.poll()
 
 
-def _plan(server: Any, asked: _Asked) -> bytes:
+def _plan(line: _Line, asked: _Asked) -> bytes:
     """The name under which the server keeps a statement's plan, or nothing where it cannot."""
-    kept = _kept_with(_raw())
-    if kept.plans is None:
+    plans, server, what = line.plans, line.server, (asked.statement, asked.types)
+    if plans is None:
         return b""
-    what = asked.statement, asked.types
-    if what not in kept.plans:
-        if len(kept.plans) == _MOST_PLANS:
+    name = plans.get(what)
+    if name is None:
+        if len(plans) == _MOST_PLANS:
             _checked(server, server.exec_(b"DEALLOCATE ALL"))
-            kept.plans.clear()
-        name, kept.made = b"counterfoil_%d" % kept.made, kept.made + 1
+            plans.clear()
+        name, line.made = b"counterfoil_%d" % line.made, line.made + 1
         _checked(server, server.prepare(name, *what))
-        kept.plans[what] = name
-    return kept.plans[what]
+        plans[what] = name
+    return name
 
 
-def _kept_with(raw: Any) -> _Kept:
-    """What is kept with a connection.
+def _line() -> _Line:
+    """The line to the server.
 
     A pooler hands each transaction to any of its servers. Behind one, the server that answers is not the one that
     the connection was made to, and the plans that it keeps are not ours.
     """
-    if raw not in _kept:
+    django = connections[DEFAULT_DB_ALIAS]
+    django.ensure_connection()
+    raw: Any = django.connection
+    line: _Line | None = getattr(raw, "counterfoil_line", None)
+    if line is None:
         server = _server()
         process = _checked(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
-        _kept[raw] = _Kept(Transformer(raw), {} if process == b"%d" % server.backend_pid else None)
-    return _kept[raw]
+        plans: dict[Any, bytes] | None = {} if process == b"%d" % server.backend_pid else None
+        raw.counterfoil_line = line = _Line(django, server, Transformer(raw), plans)
+    return line
 
 
 def _rows(answer: Any) -> list[tuple[bytes | None, ...]]:
