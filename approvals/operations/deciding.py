@@ -14,13 +14,14 @@ from uuid import UUID
 from approvals.models import Approval, Due, Vote
 from approvals.operations import emergencies, standing
 from approvals.operations.requests import approval_block, fail_unrun
-from approvals.operations.standing import Standing
+from approvals.operations.standing import Ground, Standing
 from approvals.rules import binding, hours, quorum
 from approvals.rules.quorum import Tally, Terms
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
+from ledger.tenancy import ask
 
 _STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
 _KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
@@ -45,16 +46,17 @@ def decide(
     *,
     evidence: tuple[ledger.Sealed, ...],
     detail: Mapping[str, Any],
+    on: Ground | None = None,
     at: datetime,
 ) -> None:
     """Put a vote on record, with its statement and what proves it, and do what it leads to."""
     if row.verdict == binding.Verdict.BREAK_GLASS:
         emergencies.use(head, approval, row, evidence=evidence, detail=detail, at=at)
         return
-    seen = standing.of(approval, at=at)
+    seen = standing.of(approval, on=on, at=at)
     tally = seen.tally
     actor = ledger.Actor("person", row.voter)
-    head = ledger.append(
+    voted = ledger.draft(
         head,
         ledger.Happening(
             kind=_kind(tally),
@@ -66,8 +68,12 @@ def decide(
         at=at,
     )
     if tally.state == "approved":
-        _grant(approval, row, seen, actor, at=at)
-    elif tally.state == "rejected":
+        # Both events in one message.
+        ledger.write(voted, _granted(approval, row, seen, actor, at=at))
+        return
+    ledger.write(voted)
+    head = voted.head
+    if tally.state == "rejected":
         _refuse(approval, row, tally, actor, at=at)
     else:
         _note_met(head, row, seen, at=at)
@@ -107,12 +113,11 @@ def _told(row: Vote, tally: Tally) -> dict[str, Any]:
     return told | {"deciding": [each.voter for each in tally.deciding]}
 
 
-def _grant(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> None:
+def _granted(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> ledger.Draft:
     approval.release_by = release_by(seen.terms, decided_at=at)
     _close(approval, "APPROVED", at=at)
-    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
     deciding = [UUID(each.voter) for each in seen.tally.deciding]
-    ledger.append(
+    return ledger.draft(
         ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
         ledger.Happening(
             kind="approval_granted",
@@ -135,10 +140,16 @@ def _refuse(approval: Approval, row: Vote, tally: Tally, actor: ledger.Actor, *,
     fail_unrun(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
 
 
+_CLOSE = """
+WITH due AS (UPDATE approvals_due SET due_at = $5 WHERE subject_id = $2 AND what = 'approval' AND $3 = 'APPROVED')
+UPDATE approvals_approval SET state = $3, decided_at = $4, release_by = $5, stranded_at = NULL
+WHERE tenant_id = $1 AND id = $2
+"""
+
+
 def _close(approval: Approval, state: str, *, at: datetime) -> None:
-    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
-        state=state, decided_at=at, release_by=approval.release_by, stranded_at=None
-    )
+    """What is decided is looked at again when its release is over."""
+    ask(_CLOSE, approval.tenant_id, approval.id, state, at, approval.release_by)
 
 
 def _note_met(head: ledger.Head, row: Vote, seen: Standing, *, at: datetime) -> None:

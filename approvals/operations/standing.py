@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from approvals import queries
-from approvals.models import Approval, Approver, Delegation, Vote
+from approvals.models import Agent, Approval, Approver, Delegation, Session, Vote
 from approvals.rules import binding, quorum
 from approvals.rules.quorum import EVERYBODY, Ballot, Tally, Terms
 from ledger.queries import record
@@ -93,6 +94,17 @@ class People:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What a standing is worked out from besides the votes: the people, and who is behind the action; read together."""
+
+    people: People
+    action: Any
+    session: Session | None
+    agent: Agent | None
+    author: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """How an approval stands: what it asks for, what the votes come to, and who may still vote.
 
@@ -125,16 +137,30 @@ def people(tenant_id: UUID, *, at: datetime) -> People:
     )
 
 
-def of(approval: Approval, *, at: datetime, among: People | None = None) -> Standing:
+def ground(approval: Approval, *, at: datetime) -> Ground:
+    """What the standing of an approval rests on now."""
+    tenant_id = approval.tenant_id
+    action = record.action(tenant_id, approval.action_id)
+    session = queries.session(tenant_id, action.session_id) if action else None
+    return Ground(
+        people=people(tenant_id, at=at),
+        action=action,
+        session=session,
+        agent=queries.agent(tenant_id, session.agent_id) if session else None,
+        author=queries.author_of_policy(tenant_id, approval.policy_version),
+    )
+
+
+def of(approval: Approval, *, at: datetime, on: Ground | None = None) -> Standing:
     """How an approval stands now."""
-    known = among or people(approval.tenant_id, at=at)
-    terms = quorum.read(approval.terms)
-    barred = quorum.barred(terms, stakes(approval, known))
+    on = on or ground(approval, at=at)
+    known, terms = on.people, quorum.read(approval.terms)
+    barred = quorum.barred(terms, stakes(approval, on))
     cast = _votes(approval)
     stopped = _stopped_keys(approval.tenant_id, cast)
     live = [vote for vote in cast if _counts(vote, known, barred, stopped)]
     tally = quorum.tally(terms, [_now(vote, known) for vote in live])
-    places = _places(approval, terms, tally, known)
+    places = _places(terms, tally, on)
     heard = {vote.voter for vote in cast} | {actor for actor in known.roster if _has_voted(actor, cast, known)}
     return Standing(
         terms=terms,
@@ -150,13 +176,14 @@ def of(approval: Approval, *, at: datetime, among: People | None = None) -> Stan
     )
 
 
-def admit(approval: Approval, actor_id: UUID, *, at: datetime) -> Place:
+def admit(approval: Approval, actor_id: UUID, *, at: datetime, on: Ground | None = None) -> Place:
     """What somebody's vote counts for now, or why they may not vote (B18 to B20)."""
-    known = people(approval.tenant_id, at=at)
+    on = on or ground(approval, at=at)
+    known = on.people
     own = known.roster.get(actor_id)
     if own is None or not own.active:
         raise binding.NotEligible
-    standing = of(approval, at=at, among=known)
+    standing = of(approval, at=at, on=on)
     if actor_id in standing.barred:
         role = standing.barred[actor_id]
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
@@ -182,20 +209,16 @@ def _votes(approval: Approval) -> list[Vote]:
     return [vote for vote in cast if vote.verdict != binding.Verdict.BREAK_GLASS]
 
 
-def stakes(approval: Approval, known: People) -> dict[str, frozenset[str]]:
+def stakes(approval: Approval, on: Ground) -> dict[str, frozenset[str]]:
     """The people behind each role in the matter, for `quorum.barred`."""
-    tenant_id = approval.tenant_id
-    action = record.action(tenant_id, approval.action_id)
-    session = queries.session(tenant_id, action.session_id) if action else None
-    agent = queries.agent(tenant_id, session.agent_id) if session else None
-    author = queries.author_of_policy(tenant_id, approval.policy_version)
+    known, session = on.people, on.session
     behind = (known.person(session.key_actor), session.on_behalf_of) if session else ()
     found: dict[str, tuple[UUID | str | None, ...]] = {
         "requester": (approval.requester, *((str(session.key_actor),) if session else ())),
-        "agent_owner": (agent.owner if agent else None,),
+        "agent_owner": (on.agent.owner if on.agent else None,),
         "delegator": behind,
         "editor": (approval.editor,),
-        "policy_author": (author,),
+        "policy_author": (on.author,),
     }
     return {
         role: frozenset(known.person(one) if isinstance(one, UUID) else one for one in who if one is not None)
@@ -260,10 +283,9 @@ def _is_barred(row: Approver, barred: Mapping[str, str]) -> bool:
     return row.active and str(row.person_id) in barred
 
 
-def _places(approval: Approval, terms: Terms, tally: Tally, known: People) -> list[Place]:
+def _places(terms: Terms, tally: Tally, on: Ground) -> list[Place]:
     """Everybody whose vote one of the groups that are asked would count."""
-    action = record.action(approval.tenant_id, approval.action_id)
-    tool = action.tool if action else ""
+    tool, known = on.action.tool if on.action else "", on.people
     wanted = frozenset(tally.missing) or terms.groups
     found = (_place(row, wanted, terms, tool, known) for row in known.roster.values() if row.active)
     return [place for place in found if place is not None]

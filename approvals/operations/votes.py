@@ -14,20 +14,22 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from approvals import queries
-from approvals.models import Approval, Session, Vote
+from approvals.models import Approval, Vote
 from approvals.operations import clocks, emergencies, signatures, standing, work
 from approvals.operations.deciding import decide
 from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
+from approvals.operations.standing import Ground
 from approvals.rules import binding, rendering
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import canonical, digest, parse
 from ledger.rules.envelope import commitment
 from ledger.rules.refusals import Refused
+from ledger.tenancy import apart, insert
 
 STATEMENT_LIFE = timedelta(minutes=5)
 POLICY = "approval"
@@ -43,12 +45,9 @@ class _Made:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def coverage(approval: Approval) -> binding.Coverage:
+def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverage:
     """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
-    action = record.action(approval.tenant_id, approval.action_id)
-    assert action is not None
-    assert action.payload_pointer is not None
-    session = Session.objects.get(tenant_id=approval.tenant_id, id=action.session_id)
+    action, session = _matter(approval, on)
     payload = record.opened(approval.tenant_id, action.payload_pointer) or b""
     arguments = parse(payload)
     return binding.Coverage(
@@ -89,19 +88,30 @@ def coverage(approval: Approval) -> binding.Coverage:
     )
 
 
+def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
+    """The action and its session, as they were just read or as they are."""
+    action = on.action if on else record.action(approval.tenant_id, approval.action_id)
+    assert action is not None
+    session = on.session if on else queries.session(approval.tenant_id, action.session_id)
+    assert session is not None
+    return action, session
+
+
 def _limit(arguments: Any, name: str) -> str:
     """An amount or a currency as the payload says it; "" where it says none."""
     said = arguments.get(name) if isinstance(arguments, dict) else None
     return str(said) if isinstance(said, str | int) and not isinstance(said, bool) else ""
 
 
-def known(approval: Approval, voter: binding.Voter, *, at: datetime) -> tuple[binding.Voter, Refused | None]:
+def known(
+    approval: Approval, voter: binding.Voter, *, on: Ground | None = None, at: datetime
+) -> tuple[binding.Voter, Refused | None]:
     """The voter as the roster knows them: the human behind the account, what the vote counts for, and by whose power.
 
     With it, why the vote of this person would not count, for `check` to say when its turn comes.
     """
     try:
-        place = standing.admit(approval, UUID(voter.actor), at=at)
+        place = standing.admit(approval, UUID(voter.actor), on=on, at=at)
     except Refused as refusal:
         return replace(voter, person=voter.actor), refusal
     lender = str(place.lender) if place.lender else ""
@@ -133,9 +143,10 @@ def vote(
         assert approval is not None
         head = clocks.settle_if_late(head, approval, at=at)
         work.check_pace(approval, UUID(voter.actor), at=at)
-        covers = coverage(approval)
-        voter, bar = known(approval, replace(voter, evidence_class="A") if opened else voter, at=at)
-        check(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
+        on = standing.ground(approval, at=at)
+        covers = coverage(approval, on=on)
+        voter, bar = known(approval, replace(voter, evidence_class="A") if opened else voter, on=on, at=at)
+        check(head.state, approval, covers, verdict, voter, seen, reason, bar=bar, on=on, at=at)
         if opened is None:
             made = _fresh(covers, verdict, voter, reason, at=at)
         else:
@@ -148,7 +159,7 @@ def vote(
         refusal.afterwards = partial(afterwards, refusal, note, refusal.afterwards)
         raise
     row = _stored(approval, made, verdict, voter, reason, at=at)
-    decide(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), at=at)
+    decide(head, approval, row, evidence=_kept(approval, made, at=at), detail=_told(row, made), on=on, at=at)
     return row
 
 
@@ -179,13 +190,11 @@ def check(
     reason: str,
     *,
     bar: Refused | None,
+    on: Ground | None = None,
     at: datetime,
 ) -> None:
     """Nothing if this vote would count now, else the refusal; asked before a passkey is, and again with its answer."""
-    action = record.action(approval.tenant_id, approval.action_id)
-    assert action is not None
-    session = queries.session(approval.tenant_id, action.session_id)
-    assert session is not None
+    action, session = _matter(approval, on)
     if verdict is binding.Verdict.BREAK_GLASS:
         emergencies.check(approval, voter, at=at)
     freezes = record.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
@@ -256,27 +265,29 @@ def _fresh(
 def _stored(
     approval: Approval, made: _Made, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
 ) -> Vote:
+    row = Vote(
+        tenant_id=approval.tenant_id,
+        id=ledger.new_id(at),
+        approval_id=approval.id,
+        voter=UUID(voter.actor),
+        verdict=str(verdict),
+        evidence_class=voter.evidence_class,
+        statement=made.statement,
+        statement_hash=binding.statement_hash(made.statement),
+        reason=reason,
+        at=at,
+        person_id=UUID(voter.person),
+        groups=list(voter.groups),
+        delegated_by=UUID(voter.delegated_by) if voter.delegated_by else None,
+        credential_id=voter.credential_id,
+        assertion=made.proof.assertion.kept() if made.proof else None,
+    )
     try:
-        with transaction.atomic():
-            return Vote.objects.create(
-                tenant_id=approval.tenant_id,
-                id=ledger.new_id(at),
-                approval_id=approval.id,
-                voter=UUID(voter.actor),
-                verdict=str(verdict),
-                evidence_class=voter.evidence_class,
-                statement=made.statement,
-                statement_hash=binding.statement_hash(made.statement),
-                reason=reason,
-                at=at,
-                person_id=UUID(voter.person),
-                groups=list(voter.groups),
-                delegated_by=UUID(voter.delegated_by) if voter.delegated_by else None,
-                credential_id=voter.credential_id,
-                assertion=made.proof.assertion.kept() if made.proof else None,
-            )
+        with apart():
+            insert(row)
     except IntegrityError:
         raise binding.AlreadyDecided from None
+    return row
 
 
 def _told(row: Vote, made: _Made) -> dict[str, Any]:
