@@ -1,0 +1,98 @@
+"""Working through the approvals: by keyboard alone, beside other people, and without rows that move."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenes import PASSWORD
+
+
+@pytest.fixture
+def asked(site):
+    return [site.stage.approval(site.stage.propose(goal=f"Number {number}.")) for number in (1, 2)]
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
+
+
+def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked):
+    page = people().sign_in("reviewer").page
+    keys = page.keyboard
+    keys.press("g")
+    keys.press("a")
+    page.wait_for_url("**/approvals")
+    keys.press("j")
+    keys.press("c")
+    page.get_by_text("claimed by you").wait_for()
+    keys.press("j")
+    keys.press("Enter")
+    page.wait_for_url(f"**/approvals/{asked[0].id}")
+    keys.press("a")
+    assert focused(page) == "reason"
+    keys.type("The photo shows the damage.")
+    for _ in range(8):
+        keys.press("Tab")
+        if focused(page) == "password":
+            break
+    keys.type(PASSWORD)
+    for _ in range(8):
+        keys.press("Tab")
+        if focused(page).startswith("Approve this"):
+            break
+    keys.press("Enter")
+    page.get_by_text("Recorded: you approved.").wait_for()
+    assert site.stage.approval(asked[0].action_id).state == "APPROVED"
+    link = page.get_by_role("link", name="Next in the queue")
+    link.focus()
+    keys.press("Enter")
+    page.wait_for_url(f"**/approvals/{asked[1].id}")
+
+
+def test_keys_do_nothing_where_they_are_switched_off(people, site, asked):
+    page = people().sign_in("reviewer").page
+    page.goto(site.page("approvals"))
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Turn them off").click()
+    page.wait_for_load_state()
+    page.goto(site.page("approvals"))
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    page.wait_for_timeout(300)
+    assert page.get_by_text("claimed by you").count() == 0
+
+
+def test_what_arrives_is_announced_and_moves_no_row(people, site, asked):
+    page = people().sign_in("reviewer").page
+    page.goto(site.page("approvals"))
+    page.wait_for_timeout(1500)
+    before = page.locator("article[data-item]").first.bounding_box()
+    site.stage.propose(goal="Number 3.")
+    page.get_by_role("button", name="1 new").wait_for(timeout=15000)
+    assert page.locator("article[data-item]").count() == 2
+    assert page.locator("article[data-item]").first.bounding_box()["x"] == before["x"]
+    page.get_by_role("button", name="1 new").click()
+    page.wait_for_function("document.querySelectorAll('article[data-item]').length === 3")
+
+
+def test_a_filter_is_in_the_address_and_a_view_keeps_it(people, site, asked):
+    page = people().sign_in("reviewer").page
+    page.goto(site.page("approvals"))
+    page.get_by_label("Risk").select_option("HIGH")
+    page.wait_for_url("**/approvals?risk=HIGH")
+    page.get_by_text("Save this view").first.click()
+    page.get_by_label("Name of the view").fill("Grave ones")
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_text("Saved as Grave ones.").wait_for()
+    page.goto(site.page("approvals"))
+    page.get_by_role("link", name="Grave ones").click()
+    page.wait_for_url("**/approvals?risk=HIGH")
+
+
+def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
+    person = people(width).sign_in("reviewer")
+    person.go(f"approvals/{asked[0].id}")
+    person.page.get_by_label("Add to the thread").fill("Is there a photo of it?")
+    person.page.get_by_role("button", name="Ask the agent").click()
+    person.page.get_by_text("1 question open").wait_for()
+    assert person.page.get_by_text("the deadline stands still until it comes").is_visible()
