@@ -197,8 +197,8 @@ def admit(approval: Approval, actor_id: UUID, *, at: datetime, on: Ground | None
 
 def keep_away(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     """Refuse somebody who has a stake in the request, whether or not they are in the roster."""
-    known = people(approval.tenant_id, at=at)
-    role = quorum.barred(quorum.read(approval.terms), stakes(approval, known)).get(known.person(actor_id))
+    on = ground(approval, at=at)
+    role = quorum.barred(quorum.read(approval.terms), stakes(approval, on)).get(on.people.person(actor_id))
     if role is not None:
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
 
