@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 from approvals import queries as before
 from console import queries, words
 from console.intake import intake
+from console.notices import queries as notices
 from console.seal import seal
 from ledger.queries import log, record
 from reviews import queries as after
@@ -77,6 +78,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "glass": before.emergencies(tenant.id, limit=10),
         "emergencies": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
+        "unread": _capped(notices.unread(tenant.id, request.caller.actor.id)),
         "freezes": freezes,
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

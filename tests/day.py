@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from ledger.tenancy import tenancy
 from reviews.rules import hooks
 from tests import exported, seals, staff
 from tests.callers import Api, person_for
@@ -74,6 +75,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     look(shop, session, case)
     settle(shop, case)
     let_through(shop)
+    tell(shop, lambda api: Recorded(api, sent))
     retain(shop, lambda api: Recorded(api, sent))
     staff.administer(shop, lambda api: Recorded(api, sent))
     audit(shop)
@@ -279,6 +281,43 @@ def incident(shop: Workshop, case: dict[str, Any]) -> None:
     shop.operator_key.get(path)
     shop.operator.post(f"{path}/close", {"note": "The volume is writable again."})
     shop.operator.post(f"{path}/reopen", {"reason": "It is not."})
+
+
+def tell(shop: Workshop, watched: Callable[[Api], Any]) -> None:
+    """What people are told, how they want it, and a message that a machine did not take."""
+    administrator = watched(person_for(shop.tenant, "administrator", name=f"nora@{shop.slug}"))
+    notice = undeliverable(shop)
+    for path in ("", "/wishes"):
+        shop.reviewer.get(f"/notices{path}")
+    shop.reviewer.post("/notices/read", {})
+    shop.reviewer.post("/notices/wishes", {"email": {"LOW": "off"}, "quiet_from": "22:00", "quiet_until": "06:00"})
+    administrator.get("/notices/channels")
+    administrator.post("/notices/channels", {"digest_min": 60})
+    administrator.get("/notices/undelivered")
+    administrator.post(f"/notices/undelivered/{notice}/again")
+
+
+def undeliverable(shop: Workshop) -> str:
+    """A message that was given up."""
+    from console.models import Notice
+    from ledger.operations.record import new_id
+
+    at = timezone.now()
+    with tenancy(shop.tenant):
+        row = Notice.objects.create(
+            tenant_id=shop.tenant,
+            id=new_id(at),
+            topic="approval",
+            channel="webhook",
+            kind="voided",
+            about_id=shop.tenant,
+            raised_at=at,
+            due_at=at,
+            attempts=30,
+            given_up_at=at,
+            fault="HTTP 503",
+        )
+    return str(row.id)
 
 
 def retain(shop: Workshop, watched: Callable[[Api], Any]) -> None:

@@ -24,6 +24,7 @@ from console.api import (
     exports,
     incidents,
     ledger,
+    notices,
     operations,
     people,
     problems,
@@ -114,6 +115,7 @@ for router in (
     erasures,
     ledger,
     exports,
+    notices,
     operations,
 ):
     api.add_router("", router.router)

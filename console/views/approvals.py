@@ -14,6 +14,7 @@ from console.api.edge import after_commit
 from console.decision import decision
 from console.forms import Vote
 from console.http import Request, in_tenant, looked
+from console.notices import operations as notices
 from console.queue_forms import Said
 from console.tasks import read_before
 from ledger.rules.refusals import Refused
@@ -28,6 +29,7 @@ def approval(request: Request, approval_id: UUID) -> HttpResponse:
     looked(request, "approval", approval_id, found.action_id if found else None)
     if found is not None and not request.htmx:
         presence.look(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
+    notices.see(tenant_id=request.tenant.id, actor_id=request.caller.actor.id, about=approval_id, at=request.as_of)
     return shown
 
 

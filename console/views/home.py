@@ -13,6 +13,7 @@ from django.urls import reverse
 from approvals import queries as before
 from console import upstream, words
 from console.http import Request, in_tenant
+from console.notices import queries as notices
 from console.title import title
 from ledger.queries import record
 from reviews import queries as after
@@ -35,9 +36,17 @@ def page(request: Request) -> HttpResponse:
         "systems": _systems(request),
         "refused": _refused(request),
         "settled": _settled(request),
+        "undelivered": _undelivered(request),
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
+
+
+def _undelivered(request: Request) -> int:
+    """How many messages were given up, for those who can do something about it."""
+    if "administrator" not in request.caller.roles:
+        return 0
+    return notices.outbox(request.tenant.id, at=request.as_of)["undelivered"]
 
 
 def _figures(request: Request) -> list[dict[str, Any]]:

@@ -74,6 +74,7 @@ def test_every_write_sent_twice_is_carried_out_once(shop: Workshop, doubled: set
     day.settle(shop, day.execute(shop, clock))
     day.let_through(shop)
     shop.auditor.post("/exports", {"from": 1, "to": 9})
+    day.tell(shop, lambda api: Twice(api, doubled))
     day.retain(shop, lambda api: Twice(api, doubled))
     staff.administer(shop, lambda api: Twice(api, doubled))
 

@@ -1,0 +1,114 @@
+"""What the API answers, and is sent, about notices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from console.api.answers import Answer
+from console.api.schemas import Body
+
+Manner = Literal["now", "digest", "off"]
+Machine = Literal["now", "off"]
+Period = Annotated[int, Field(ge=5, le=1440, description="How many minutes a digest collects.")]
+
+Hour = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="HH:MM, by the clock of `zone`.")]
+
+
+class About(Answer):
+    kind: str
+    id: str
+
+
+class Message(Answer):
+    message_id: str
+    kind: str = Field(description="requested, reminded, escalated, mentioned, approved, …: see docs/approvals.md.")
+    text: str
+    risk: str
+    about: About
+    verb: str | None
+    side_effect_class: str | None
+    decide_by: datetime | None
+    still_waits: bool
+    url: str
+    raised_at: datetime
+    read_at: datetime | None
+
+
+class Seen(Answer):
+    read: int
+
+
+class Risks(Answer):
+    LOW: Manner
+    NORMAL: Manner
+    HIGH: Manner
+
+
+class Channels(Answer):
+    email: Risks
+    slack: Risks
+    webhook: Risks
+    digest_min: int
+    ways_out: list[str] = Field(description="The channels for which this installation has an address.")
+
+
+class Wishes(Answer):
+    email: dict[str, str] = Field(description="By risk: now, digest, off, or empty for what the tenant says.")
+    digest_min: int | None
+    quiet_from: str | None
+    quiet_until: str | None
+    zone: str
+    urgent_passes: bool
+
+
+class Undelivered(Answer):
+    notice_id: str
+    topic: str
+    channel: str
+    kind: str
+    to: str | None = Field(description="The person, by the pseudonym of the record; null for a shared channel.")
+    attempts: int
+    fault: str
+    raised_at: datetime
+    given_up_at: datetime
+
+
+class SentAgain(Answer):
+    notice_id: str
+    due_at: datetime
+
+
+class SeenBody(Body):
+    upto: Annotated[UUID | None, Field(description="The newest message that was seen; all of them if left out.")] = None
+
+
+class ByRisk(Body):
+    LOW: Manner = "digest"
+    NORMAL: Manner = "now"
+    HIGH: Manner = "now"
+
+
+class ByRiskAtOnce(Body):
+    LOW: Machine = "now"
+    NORMAL: Machine = "now"
+    HIGH: Machine = "now"
+
+
+class ChannelsBody(Body):
+    email: ByRisk = ByRisk()
+    slack: ByRisk = ByRisk()
+    webhook: ByRiskAtOnce = ByRiskAtOnce()
+    digest_min: Period = 30
+
+
+class WishesBody(Body):
+    email: dict[Literal["LOW", "NORMAL", "HIGH"], Literal["", "now", "digest", "off"]] = {}
+    digest_min: Period | None = None
+    quiet_from: Hour | None = None
+    quiet_until: Hour | None = None
+    zone: Annotated[str, Field(max_length=64)] = "UTC"
+    urgent_passes: bool = True
