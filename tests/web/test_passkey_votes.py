@@ -15,7 +15,7 @@ from django.db import connection
 from approvals import queries
 from approvals.models import Approval, Challenge, Vote
 from approvals.operations import approver_keys
-from approvals.rules import binding, passkeys
+from approvals.rules import binding, passkeys, quorum
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.tenancy import tenancy
@@ -388,10 +388,9 @@ def test_what_a_stopped_key_approved_is_asked_for_again(shop: Workshop, approval
         ("baseline_digest", "0" * 64),
         ("preflight_digest", "0" * 64),
         ("policy_row", "OTHER"),
-        ("policy_version", "9"),
         ("policy_digest", "0" * 64),
         ("requester", uuid4()),
-        ("terms", {"thresholds": []}),
+        ("terms", quorum.Terms(decide_within_s=61).document()),
     ],
 )
 def test_a_change_while_the_page_is_open_is_seen(
