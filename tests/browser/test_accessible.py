@@ -27,6 +27,7 @@ def paths(site):
         "",
         "approvals",
         f"approvals/{waiting.id}",
+        f"approvals/{waiting.id}/edit",
         "cases",
         f"cases/{case.id}",
         f"cases/{stray_of(site)}",
