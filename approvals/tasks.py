@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, rechecking, requests, work
+from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, rechecking, requests, roster, work
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -64,7 +64,7 @@ def _come_due(
         unreviewed = emergencies.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
         if unreviewed is not None:
             alarm(unreviewed, at)
-    elif what == rechecking.LOOK:
+    elif what == roster.LOOK:
         rechecking.look(tenant_id=tenant_id, subject_id=subject_id, at=at)
     else:
         away = unverifiable(tenant_id)

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
+from approvals.operations import roster
 from console import queries
 from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
 from console.people import operations as people
@@ -83,6 +84,10 @@ def create_key(
             created_at=at,
             expires_at=expires_at,
         )
+        maker = queries.place_of(tenant_id, by.id) if by.kind == "person" else None
+        if maker is not None:
+            # What the key does is done for whoever made it: they do not decide on it.
+            roster.identify(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
         ledger.append(
             ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
             ledger.Happening(kind="key_issued", to="ISSUED", detail={"kind": kind, "key_actor": str(row.actor_id)}),

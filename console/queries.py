@@ -50,6 +50,12 @@ def members(tenant_id: UUID) -> list[Membership]:
     return list(Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username"))
 
 
+def member_named(tenant_id: UUID, name: str) -> Membership | None:
+    """Somebody who has a place here, by the name they sign in with."""
+    here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True)
+    return here.filter(user__username__iexact=name).first()
+
+
 def place_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
     """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
     here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)

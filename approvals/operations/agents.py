@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from approvals import queries
@@ -26,8 +27,13 @@ class UnknownAgent(Refused):
     status = 404
 
 
-def register(*, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: datetime) -> AgentVersion:
-    """Append a version of an agent and make it the current one (R-CR-01, R-CR-13); a revoked agent lives again."""
+def register(
+    *, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: datetime, owner: UUID | None = None
+) -> AgentVersion:
+    """Append a version of an agent and make it the current one (R-CR-01, R-CR-13); a revoked agent lives again.
+
+    Its `owner` is who is named, else whoever registered it first: they do not decide on what it asks for.
+    """
     known = queries.agent_version(tenant_id, entry.agent_id, entry.version)
     agent = queries.agent(tenant_id, entry.agent_id)
     if known is not None:
@@ -38,30 +44,39 @@ def register(*, tenant_id: UUID, entry: registry.Entry, by: ledger.Actor, at: da
     version = known or _sealed(tenant_id, entry, at=at)
     if agent is None:
         agent = Agent.objects.create(
-            tenant_id=tenant_id, id=ledger.new_id(at), agent_id=entry.agent_id, version=entry.version
+            tenant_id=tenant_id,
+            id=ledger.new_id(at),
+            agent_id=entry.agent_id,
+            version=entry.version,
+            owner=owner or by.id,
         )
         head = ledger.Head(tenant_id=tenant_id, id=agent.id, kind="agent")
     else:
-        Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(version=entry.version, revoked_at=None)
+        owned = {"owner": owner} if owner else {}
+        Agent.objects.filter(tenant_id=tenant_id, id=agent.id).update(version=entry.version, revoked_at=None, **owned)
         head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
     ledger.append(
         head,
         ledger.Happening(
             kind="agent_registered",
             to="REGISTERED",
-            detail={
-                "agent_id": entry.agent_id,
-                "version": entry.version,
-                "tools": list(entry.tools),
-                "output_tags": list(entry.output_tags),
-                "registered_by": entry.registered_by,
-            },
+            detail=_told(entry) | {"owner": str(owner or agent.owner or by.id)},
             digests={"fingerprint": version.fingerprint},
         ),
         actor=by,
         at=at,
     )
     return version
+
+
+def _told(entry: registry.Entry) -> dict[str, Any]:
+    return {
+        "agent_id": entry.agent_id,
+        "version": entry.version,
+        "tools": list(entry.tools),
+        "output_tags": list(entry.output_tags),
+        "registered_by": entry.registered_by,
+    }
 
 
 def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVersion:

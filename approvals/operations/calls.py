@@ -182,7 +182,7 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
     wanted = demand_of(
         session,
         contract=verdict.contract,
-        version=version,
+        rules=in_force(version),
         payload=verdict.payload,
         target=verdict.target_resource,
         at=at,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from approvals import queries
 from approvals.models import Absence, Delegation
+from approvals.operations.roster import look_soon
 from approvals.rules import lending
 from ledger.operations import record as ledger
 from ledger.rules.envelope import instant
@@ -71,6 +72,7 @@ def delegate(
         created_by=by.id,
     )
     _say(tenant_id, row.id, "delegation", ledger.Happening(kind="delegated", to="ACTIVE", detail=_told(row)), by, at=at)
+    look_soon(tenant_id=tenant_id, at=at)
     return row
 
 
@@ -95,6 +97,7 @@ def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at
     head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="delegation")
     ledger.append(head, ledger.Happening(kind="delegation_ended", to="ENDED"), actor=by, at=at)
     Delegation.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
+    look_soon(tenant_id=tenant_id, at=at)
 
 
 def go_away(
@@ -107,6 +110,7 @@ def go_away(
     )
     detail = {"actor": str(actor_id), "starts_at": instant(starts_at), "ends_at": instant(ends_at)}
     _say(tenant_id, row.id, "absence", ledger.Happening(kind="absence_began", to="ACTIVE", detail=detail), by, at=at)
+    look_soon(tenant_id=tenant_id, at=at)
     return row
 
 
@@ -120,6 +124,7 @@ def come_back(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: dateti
     head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="absence")
     ledger.append(head, ledger.Happening(kind="absence_ended", to="ENDED"), actor=by, at=at)
     Absence.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
+    look_soon(tenant_id=tenant_id, at=at)
 
 
 def end_all(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:

@@ -17,10 +17,9 @@ from ledger.rules.contract import Contract
 
 
 def demand_of(
-    session: Session, *, contract: Contract, version: Any, payload: bytes, target: str, at: datetime
+    session: Session, *, contract: Contract, rules: ApprovalPolicy, payload: bytes, target: str, at: datetime
 ) -> Demand:
-    """What a version of the policy wants of a call of this session."""
-    rules = policy.stored(bytes(version.document))
+    """What a policy wants of a call of this session."""
     args = parse(payload) if rules.rules else {}
     facts = Facts(
         at=at,
@@ -32,13 +31,13 @@ def demand_of(
     return policy.demand(contract, rules, facts)
 
 
-def demand_again(action: Any, *, version: Any, at: datetime) -> tuple[Demand, bytes]:
+def demand_again(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[Demand, bytes]:
     """The same for an action that is on record already; with it its payload."""
     session = queries.session(action.tenant_id, action.session_id)
     assert session is not None
     payload = record.opened(action.tenant_id, action.payload_pointer) or b"null"
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
-    wanted = demand_of(session, contract=contract, version=version, payload=payload, target=action.target, at=at)
+    wanted = demand_of(session, contract=contract, rules=rules, payload=payload, target=action.target, at=at)
     return wanted, payload
 
 

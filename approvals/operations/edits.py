@@ -17,7 +17,7 @@ from uuid import UUID
 from approvals import queries
 from approvals.models import Approval, Session
 from approvals.operations import calls, clocks
-from approvals.operations.demands import demand_of
+from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import fail_unrun, locked, void
 from approvals.rules import binding, gate, revisions
 from approvals.rules.policy import Demand
@@ -183,7 +183,7 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Dema
     wanted = demand_of(
         before.session,
         contract=verdict.contract,
-        version=record.active_policies(before.session.tenant_id)["approval"],
+        rules=in_force(record.active_policies(before.session.tenant_id)["approval"]),
         payload=verdict.payload,
         target=verdict.target_resource,
         at=at,

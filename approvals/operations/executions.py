@@ -26,7 +26,7 @@ from django.db import IntegrityError
 from approvals import queries
 from approvals.models import Approval, Attempt
 from approvals.operations import grant_keys
-from approvals.operations.deciding import still_stands
+from approvals.operations.deciding import VotesFallen, still_stands
 from approvals.operations.executors import owned
 from approvals.operations.leases import horizon, lease_of
 from approvals.operations.preparing import moved_on
@@ -162,11 +162,24 @@ def _started(
     if request.payload_hash is not None and request.payload_hash != basis.action.payload_hash:
         return _fail_closed(head, basis, grant, request, by=by, at=at)
     _check_release(basis, unverifiable, at=at)
-    drifted = moved_on(basis.approval, at=at)
-    if drifted is not None:
+    ended = _ended(head, basis, at=at)
+    if ended is not None:
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
-        return drifted
+        return ended
     return _begin(head, _Redeemed(grant, basis, payload), request, by=by, at=at)
+
+
+def _ended(head: ledger.Head, basis: Basis, *, at: datetime) -> Refused | None:
+    """What ended the approval since it was given: its target moved on, or votes that it rests on fell (B18)."""
+    drifted = moved_on(basis.approval, at=at)
+    if drifted is not None or basis.approval is None:
+        return drifted
+    refusal = still_stands(basis.approval, at=at)
+    if isinstance(refusal, VotesFallen):
+        request_again(head=head, action=basis.action, why=refusal.detail, at=at)
+    elif refusal is not None:
+        raise refusal
+    return refusal
 
 
 def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.Grant:
@@ -230,9 +243,6 @@ def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
         raise binding.PayloadChanged
     if approval.contract_digest != action.contract_digest:
         raise binding.ContractChanged
-    refusal = still_stands(approval, at=at)
-    if refusal is not None:
-        raise refusal
 
 
 def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Started:
@@ -253,7 +263,9 @@ def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by:
     drafts = []
     if approval is not None:
         drafts.append(_consumed(approval, head.id, at=at))
-        changes["approval"] = approval_block(approval, approver=approver_of(approval))
+        block = approval_block(approval)
+        # Who approved stands there already.
+        changes["approval"] = {name: said for name, said in block.items() if name != "approver_id"}
     drafts.append(ledger.draft(head, _happening(attempt, basis, request, changes), actor=by, at=at))
     try:
         ledger.write(*drafts)
@@ -332,12 +344,6 @@ def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.Dr
         raise binding.ApprovalExpired
     happening = ledger.Happening(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
     return ledger.draft(head, happening, actor=ledger.SYSTEM, at=at)
-
-
-def approver_of(approval: Approval) -> UUID | None:
-    """Who approved, for the entry's approval block."""
-    votes = queries.votes_of(approval.tenant_id, approval.id)
-    return next((vote.voter for vote in votes if vote.verdict in binding.AUTHORISING), None)
 
 
 def _fail_closed(

@@ -15,12 +15,13 @@ from approvals import queries
 from approvals.models import Executor, Grant
 from approvals.operations import clocks, grant_keys
 from approvals.operations.deciding import VotesFallen, still_stands
+from approvals.operations.demands import demand_again
 from approvals.operations.executors import owned
 from approvals.operations.preparing import moved_on
 from approvals.operations.releasing import Basis, epoch, gather, payload_of, released, terms_of
 from approvals.operations.requests import request_again, reserve_key
 from approvals.queries import is_untellable
-from approvals.rules import grants, hours, policy, quorum, readings
+from approvals.rules import grants, hours, quorum, readings
 from ledger.operations import record as ledger
 from ledger.queries import log, record
 from ledger.rules.effects import Reversibility
@@ -182,12 +183,12 @@ def _claimed(executor: Executor, basis: Basis, *, by: ledger.Actor, at: datetime
         _want_reading(head, by=by, at=at)
         return None
     refusal = still_stands(basis.approval, at=at) if basis.approval is not None else None
-    if _is_outdated(basis) or isinstance(refusal, VotesFallen):
+    if _is_outdated(basis, head.entry, at=at):
         request_again(head=head, action=action, at=at)
         return None
-    if refusal is not None:
-        return None
-    if moved_on(basis.approval, at=at) is not None:
+    if isinstance(refusal, VotesFallen):
+        request_again(head=head, action=action, why=refusal.detail, at=at)
+    if refusal is not None or moved_on(basis.approval, at=at) is not None:
         return None
     return _mint(executor, head, basis, by=by, at=at)
 
@@ -251,11 +252,19 @@ def _with_key(basis: Basis, *, at: datetime) -> Basis:
     return replace(basis, record=basis.record._replace(key_hash=kept.key_hash))
 
 
-def _is_outdated(basis: Basis) -> bool:
+def _is_outdated(basis: Basis, entry: Any, *, at: datetime) -> bool:
     """Whether people must be asked again: the policy is another than the one that was asked (RT-20, R-AP-09), or the
     votes stand in a log from before a restore, after which nobody knows whether they were used (B16).
     """
     if basis.approval is None:
-        return policy.requirement(basis.contract, basis.rules) != ()
+        return _is_asked_now(basis, entry, at=at)
     decided = basis.record.decided
     return basis.approval.policy_digest != basis.rules.digest or (decided is not None and not decided.current)
+
+
+def _is_asked_now(basis: Basis, entry: Any, *, at: datetime) -> bool:
+    """Whether a policy that came after the call wants people to be asked, or the call refused, that went unasked."""
+    if entry["policy_context"]["approval_policy_version"] == basis.rules.version:
+        return False
+    demand, _ = demand_again(basis.action, rules=basis.rules, at=at)
+    return demand.outcome != "auto"

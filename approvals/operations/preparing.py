@@ -17,7 +17,7 @@ from uuid import UUID
 from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import drifting
-from approvals.operations.demands import demand_again
+from approvals.operations.demands import demand_again, in_force
 from approvals.operations.drifting import Taken
 from approvals.operations.requests import (
     Found,
@@ -145,7 +145,7 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
     action = record.action(tenant_id, action_id)
     assert action is not None
     policies = record.active_policies(tenant_id)
-    demand, payload = demand_again(action, version=policies["approval"], at=at)
+    demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
     fresh, requested = request_approval(
         tenant_id=tenant_id,
         action_id=action_id,

@@ -21,15 +21,9 @@ from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import deciding, standing
 from approvals.operations.requests import LIVE, locked, request_again
+from approvals.operations.roster import LOOK
 from ledger.operations import record as ledger
 from ledger.queries import record
-
-LOOK = "people"
-
-
-def look_soon(*, tenant_id: UUID, at: datetime) -> None:
-    """Have every open approval of a tenant looked at again: its people or its policy change in this transaction."""
-    Due.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})
 
 
 def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
@@ -41,7 +35,13 @@ def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
             Due(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
             for each in queries.open_approvals(tenant_id)
         )
-        Due.objects.bulk_create(waiting, ignore_conflicts=True, batch_size=1000)
+        Due.objects.bulk_create(
+            waiting,
+            update_conflicts=True,
+            unique_fields=["subject_id", "what"],
+            update_fields=["due_at"],
+            batch_size=1000,
+        )
     elif approval.state in LIVE and not follow_policy(approval, at=at):
         follow_people(approval, at=at)
 

@@ -16,6 +16,7 @@ from approvals import queries
 from approvals.models import Approval, Due, Grant
 from approvals.operations import clocks
 from approvals.operations.demands import demand_again, in_force
+from approvals.operations.roster import LOOK
 from approvals.queries import disclosed_contract, is_untellable
 from approvals.rules import pace, policy, quorum, readings, rendering
 from approvals.rules.policy import Demand
@@ -113,7 +114,7 @@ def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: dat
 
 def first_look(approval: Approval, *, at: datetime) -> Due:
     """When it is looked at first whether there is anybody who could decide."""
-    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what="people", due_at=at + FIRST_LOOK)
+    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
 
 
 def prepares(contract: Contract, predicates: Iterable[str]) -> bool:
@@ -351,7 +352,7 @@ def request_again(
     live = before is not None and before.state != "CONSUMED"
     if before is not None and live:
         void(approval=before, reason=why, at=at)
-    demand, payload = demand_again(action, version=policies["approval"], at=at)
+    demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
     if demand.outcome == "refuse":
         end_unrun(head, action, code="OUTSIDE_AUTONOMY", reason=demand.refusal, at=at)
     elif before is not None and live and quorum.read(before.terms).on_change == "void":

@@ -6,7 +6,9 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from approvals.models import Approver, ApproverKey
+from approvals.models import Approver, ApproverKey, Due
+
+LOOK = "people"
 
 
 def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collection[str] = (), at: datetime) -> None:
@@ -17,14 +19,30 @@ def enter(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, groups: Collectio
         defaults={"person_id": person_id, "groups": sorted(groups), "active": True, "ended_at": None},
         create_defaults={"person_id": person_id, "groups": sorted(groups), "since": at},
     )
+    look_soon(tenant_id=tenant_id, at=at)
 
 
 def leave(*, tenant_id: UUID, actor_id: UUID, at: datetime) -> None:
     """Somebody decides no longer; what they decided stays theirs."""
     Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id, active=True).update(active=False, ended_at=at)
+    look_soon(tenant_id=tenant_id, at=at)
 
 
-def identify(*, tenant_id: UUID, actor_id: UUID, person_id: UUID) -> None:
-    """Another human stands behind an account than was known; what is counted from now on is counted by that."""
-    Approver.objects.filter(tenant_id=tenant_id, actor_id=actor_id).update(person_id=person_id)
+def identify(*, tenant_id: UUID, actor_id: UUID, person_id: UUID, at: datetime) -> None:
+    """Somebody stands behind an account or an API key, or another than was known.
+
+    What is counted from now on is counted by that. It lets nobody decide who did not before.
+    """
+    Approver.objects.update_or_create(
+        tenant_id=tenant_id,
+        actor_id=actor_id,
+        defaults={"person_id": person_id},
+        create_defaults={"person_id": person_id, "active": False, "since": at, "ended_at": at},
+    )
     ApproverKey.objects.filter(tenant_id=tenant_id, actor_id=actor_id).update(person_id=person_id)
+    look_soon(tenant_id=tenant_id, at=at)
+
+
+def look_soon(*, tenant_id: UUID, at: datetime) -> None:
+    """Have every open approval looked at again (`rechecking`): its people or its policy change in this transaction."""
+    Due.objects.update_or_create(subject_id=tenant_id, what=LOOK, defaults={"tenant_id": tenant_id, "due_at": at})

@@ -36,6 +36,7 @@ class Wish:
     run_id: str | None = None
     iteration_limit: int | None = None
     unwinds: bool = False
+    on_behalf_of: UUID | None = None
 
 
 class AgentReserved(Refused):
@@ -74,6 +75,7 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         run_id=wish.run_id or str(session_id),
         iteration_limit=wish.iteration_limit,
         unwinds=wish.unwinds,
+        on_behalf_of=wish.on_behalf_of,
     )
     _open_on_record(session, at=at)
     return session
@@ -119,6 +121,7 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
                 "on_failure": "compensate" if session.unwinds else "stop",
                 # Not in the envelope, which stays for years: whoever guesses the goal could check the guess with it.
                 "pin_hash": session.pin_hash,
+                **({"on_behalf_of": str(session.on_behalf_of)} if session.on_behalf_of else {}),
             },
             evidence=(goal,),
             digests={"fingerprint": session.fingerprint},

@@ -193,11 +193,6 @@ def stored(data: bytes) -> ApprovalPolicy:
     return parse(read(data))
 
 
-def requirement(contract: Contract, policy: ApprovalPolicy) -> tuple[str, ...]:
-    """Why people are asked whatever a call holds (rules 1 to 5)."""
-    return tuple(_always(contract, policy))
-
-
 def demand(contract: Contract, policy: ApprovalPolicy, facts: Facts) -> Demand:
     """What the policy wants of this call (rules 1 to 10)."""
     answers = _answers(contract, policy, facts)

@@ -9,12 +9,13 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals import queries as before
-from approvals.operations import agents
+from approvals.operations import agents, roster
 from approvals.rules import policy, registry
 from console.api import answers, pages, predicates
 from console.api.caller import admits, caller_of
 from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
+from console.api.members import member_named
 from console.api.schemas import AgentBody, Paged, PolicyBody, ReasonBody
 from ledger.operations import book
 from ledger.queries import record
@@ -43,7 +44,8 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
         registered_by=body.registered_by or caller.name,
         registered_at=at,
     )
-    version = agents.register(tenant_id=caller.tenant_id, entry=entry, by=caller.actor, at=at)
+    owner = member_named(caller.tenant_id, body.owner) if body.owner else None
+    version = agents.register(tenant_id=caller.tenant_id, entry=entry, owner=owner, by=caller.actor, at=at)
     return answer(_version(version), 201)
 
 
@@ -156,6 +158,8 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
         actor=caller.actor,
         at=timezone.now(),
     )
+    if kind == "approval":
+        roster.look_soon(tenant_id=caller.tenant_id, at=timezone.now())
     return answer({"kind": kind, "version": row.version, "digest": row.digest}, 201)
 
 

@@ -79,6 +79,7 @@ class AgentBody(Body):
     output_tags: Annotated[list[Name], Field(max_length=200)] = []
     model_tier: Annotated[str, Field(max_length=64)] | None = None
     registered_by: Annotated[str, Field(max_length=200)] | None = None
+    owner: Annotated[str, Field(max_length=150, description="The member who answers for the agent.")] | None = None
 
 
 class ReasonBody(Body):
@@ -131,6 +132,7 @@ class SessionBody(Body):
     workflow_run_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:~-]{1,128}$")] | None = None
     iteration_limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
     on_failure: Literal["stop", "compensate"] = "stop"
+    on_behalf_of: Annotated[str, Field(max_length=150, description="The member for whom the agent acts.")] | None = None
 
 
 class GoalBody(Body):

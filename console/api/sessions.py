@@ -19,6 +19,7 @@ from console.api import answers, predicates
 from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import status_of
+from console.api.members import member_named
 from console.api.schemas import CallsBody, GoalBody, SessionBody
 from console.working import questions
 from ledger.queries import record
@@ -45,6 +46,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
         run_id=body.workflow_run_id,
         iteration_limit=body.iteration_limit,
         unwinds=body.on_failure == "compensate",
+        on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
     )
     session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
     return answer(_session(session), 201)

@@ -382,7 +382,7 @@ def _link(rows: list[Membership], by: ledger.Actor, how: str, *, at: datetime) -
         row.person_id = person
         row.save(update_fields=["person_id"])
         _say(row, "accounts_linked", told, by, at=at)
-        roster.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id)
+        roster.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
     return person
 
 
@@ -391,7 +391,7 @@ def _separate(row: Membership, by: ledger.Actor, *, at: datetime) -> None:
     row.person_id = row.actor_id
     row.save(update_fields=["person_id"])
     _say(row, "accounts_separated", told, by, at=at)
-    roster.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id)
+    roster.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
 
 
 def _keep_an_administrator(row: Membership, *, still: bool) -> None:

@@ -1,0 +1,23 @@
+"""Members by the names that callers know them by."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from console import queries
+from ledger.rules.refusals import Refused
+
+
+class NoSuchMember(Refused):
+    """There is no member of that name here."""
+
+    code = "NO_SUCH_MEMBER"
+    status = 422
+
+
+def member_named(tenant_id: UUID, name: str) -> UUID:
+    """The account of a member, by the name that they sign in with."""
+    found = queries.member_named(tenant_id, name)
+    if found is None:
+        raise NoSuchMember
+    return found.actor_id
