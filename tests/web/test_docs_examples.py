@@ -134,7 +134,11 @@ def test_the_requests_of_the_guide_are_answered_as_it_says(reader: Reader):
     follow(reader)
 
 
-def test_the_programs_of_the_guide_do_what_it_says(reader: Reader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_programs_of_the_guide_do_what_it_says(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
+):
+    # An executor takes grants of the console that it called, and of no other.
+    settings.COUNTERFOIL_PUBLIC_URL = "http://testserver"
     follow(reader)
     own = httpx.Client
     console = httpx.MockTransport(into_the_console)
