@@ -171,6 +171,7 @@ PUBLIC = {
     "healthz",
     "readyz",
     "stream",
+    "session-stream",
 }
 ABOUT_ONESELF = {
     "door",
@@ -289,7 +290,7 @@ def test_pages_of_no_tenant_tell_nothing_of_one(shop: Workshop, sent: list[Sent]
     secrets = secrets_of(shop, sent)
     named = {"provider_id": "x", "pk": "1", "token": "x", "member_id": str(UUID(int=1))}
     for route, page in pages():
-        if page.name in (PUBLIC | ABOUT_ONESELF) - {"stream", "sign-out"}:
+        if page.name in (PUBLIC | ABOUT_ONESELF) - {"stream", "session-stream", "sign-out"}:
             for name in (*ROLES, "stranger", "nobody"):
                 answer = others[name].client.get(
                     filled(route, "", named),
