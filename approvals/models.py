@@ -471,3 +471,26 @@ class Due(models.Model):
 
     def __str__(self) -> str:
         return f"{self.what} {self.subject_id}"
+
+
+class Attention(models.Model):
+    """What one person had before them of one approval: when it was served, and what their page reports of itself.
+
+    No part of the record: it is kept as long as its own retention says, and erased with its approval.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "approval_id", "actor_id")
+    tenant_id = models.UUIDField()
+    approval_id = models.UUIDField()
+    actor_id = models.UUIDField()
+    payload_bytes = models.IntegerField()
+    served_at = models.DateTimeField()
+    visible_s = models.FloatField(null=True)
+    opened = models.JSONField(null=True)
+    reported_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "served_at"], name="attention_by_age")]
+
+    def __str__(self) -> str:
+        return str(self.approval_id)

@@ -20,6 +20,7 @@ from approvals.models import (
     Approver,
     ApproverKey,
     Attempt,
+    Attention,
     Call,
     Comment,
     Delegation,
@@ -117,6 +118,24 @@ def call_counts(tenant_id: UUID, agent_id: str) -> dict[str, int]:
 
 def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
     return first(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
+
+
+def votes_between(tenant_id: UUID, *, since: datetime, until: datetime, limit: int = 20_000) -> list[Vote]:
+    """The votes of a period, newest first."""
+    found = Vote.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), id__lt=lower_bound(until))
+    return list(found.defer("statement").order_by("-id")[:limit])
+
+
+def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> Attention | None:
+    """What one person had before them of an approval, if it was served to them."""
+    here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
+    return first(Attention, here, tenant_id, approval_id, actor_id)
+
+
+def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], Attention]:
+    """The same of several approvals, by approval and person."""
+    found = Attention.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
+    return {(each.approval_id, each.actor_id): each for each in found}
 
 
 def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:

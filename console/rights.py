@@ -84,6 +84,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_executor": CHANGE,
     "approvals_grant": CHANGE,
     "approvals_attempt": CHANGE,
+    "approvals_attention": OWN,
     "approvals_due": OWN,
     "reviews_observation": APPEND,
     "reviews_schedule": OWN,

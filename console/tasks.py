@@ -13,6 +13,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
+from approvals.operations import attention
 from console import erasing, exporting, glass, integrity, operations, queries
 from console.notices import gathering, sending
 from console.notices import operations as notices
@@ -33,6 +34,7 @@ WITHIN_S = 10.0
 # Longer than any provider goes on sending the same webhook.
 DELIVERIES_KEPT = timedelta(days=7)
 NOTICES_KEPT = timedelta(days=90)
+ATTENTION_KEPT = timedelta(days=180)
 
 
 @shared_task
@@ -61,6 +63,7 @@ def tidy() -> None:
         exports.remove_ended(tenant_id=tenant.id, at=at)
         with tenancy(tenant.id):
             notices.forget(tenant_id=tenant.id, before=at - NOTICES_KEPT)
+            attention.forget(tenant_id=tenant.id, before=at - ATTENTION_KEPT)
 
 
 @shared_task

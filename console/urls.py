@@ -34,6 +34,7 @@ from console.views import (
     narratives,
     notices,
     people,
+    quality,
     queue,
     retention,
     runbooks,
@@ -48,6 +49,7 @@ from console.views import (
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
     path("", home.page, name="home"),
+    path("approvals/quality", quality.page, name="quality"),
     path("approvals", queue.inbox, name="approvals"),
     path("approvals/next", queue.following, name="approvals-next"),
     path("approvals/batch", votes.batch, name="approvals-batch"),

@@ -149,6 +149,7 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
     sign(shop)
     approval = shop.reviewer.get("/approvals?state=CONSUMED").json()["items"][0]["approval_id"]
     shop.reviewer.get(f"/approvals/{approval}")
+    shop.reviewer.get("/approvals/quality")
     shop.operator.get(f"/reviews/{case['case_id']}")
 
 
@@ -290,6 +291,8 @@ def tell(shop: Workshop, watched: Callable[[Api], Any]) -> None:
     for path in ("", "/wishes"):
         shop.reviewer.get(f"/notices{path}")
     shop.reviewer.post("/notices/read", {})
+    waiting = shop.approval_of(shop.propose(path="old/three.md"))["approval_id"]
+    shop.reviewer.post(f"/approvals/{waiting}/attention", {"visible_s": 3, "opened": ["payload"]})
     shop.reviewer.post("/notices/wishes", {"email": {"LOW": "off"}, "quiet_from": "22:00", "quiet_until": "06:00"})
     administrator.get("/notices/channels")
     administrator.post("/notices/channels", {"digest_min": 60})

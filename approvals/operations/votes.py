@@ -18,7 +18,7 @@ from django.db import IntegrityError
 
 from approvals import queries
 from approvals.models import Approval, Vote
-from approvals.operations import clocks, emergencies, signatures, standing, work
+from approvals.operations import attention, clocks, emergencies, signatures, standing, work
 from approvals.operations.deciding import decide
 from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
@@ -217,6 +217,8 @@ def check(
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):
         raise binding.PayloadChanged
+    if verdict is binding.Verdict.APPROVE:
+        attention.check_dwell(approval, UUID(voter.actor), at=at)
     if verdict in binding.AUTHORISING:
         check_drift(approval, at=at)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals import queries as before
-from approvals.operations import votes
+from approvals.operations import attention, votes
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
 from console import target
@@ -81,6 +81,8 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         {"path": each.path, "label": each.label, "kind": each.kind, "display": each.display, "warnings": each.warnings}
         for each in render_payload(payload)
     ]
+    size, me = covers.payload_length, caller.actor.id
+    attention.served(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
     cast = [voting.cast(vote) for vote in before.votes_of(caller.tenant_id, approval_id)]
     said = contradicted(action, before.session(caller.tenant_id, action.session_id), _entry(action), payload)
     may_vote = "reviewer" in caller.roles and approval.state == "REQUESTED"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -9,7 +10,9 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries
+from approvals.operations import attention
 from console import erased, presence, target, working
+from console.account import payload_of
 from console.api.edge import after_commit
 from console.decision import decision
 from console.forms import Vote
@@ -17,6 +20,7 @@ from console.http import Request, in_tenant, looked
 from console.notices import operations as notices
 from console.queue_forms import Said
 from console.tasks import read_before
+from ledger.queries import record
 from ledger.rules.refusals import Refused
 
 
@@ -29,8 +33,19 @@ def approval(request: Request, approval_id: UUID) -> HttpResponse:
     looked(request, "approval", approval_id, found.action_id if found else None)
     if found is not None and not request.htmx:
         presence.look(request.tenant.id, approval_id, request.caller.actor.id, at=request.as_of)
+    if found is not None and shown.status_code == 200:
+        _served(request, found)
     notices.see(tenant_id=request.tenant.id, actor_id=request.caller.actor.id, about=approval_id, at=request.as_of)
     return shown
+
+
+def _served(request: Request, found: Any) -> None:
+    """From here on the time counts that the server measures; what was erased was shown to nobody."""
+    action = record.action(request.tenant.id, found.action_id)
+    payload = payload_of(action) if action is not None else None
+    if payload is not None:
+        me, size = request.caller.actor.id, len(payload)
+        attention.served(approval=found, actor_id=me, payload_bytes=size, at=request.as_of)
 
 
 def page(

@@ -16,6 +16,7 @@ VALUES = {
     "bytea": "sha256(gen_random_uuid()::text::bytea)",
     "timestamptz": "now()",
     "date": "current_date",
+    "float8": "1",
     "time": "localtime",
     "jsonb": "'{}'",
     "text": "left(gen_random_uuid()::text, 8)",
