@@ -14,6 +14,7 @@ from approvals import queries
 from approvals.operations import challenges, signatures, votes
 from approvals.rules import binding
 from console import words
+from console.api.caller import NotAllowed
 from console.api.voting import told
 from console.forms import Unsigned, Vote
 from console.http import Request, in_tenant
@@ -26,6 +27,7 @@ from ledger.tenancy import apart
 @in_tenant("reviewer", "operator")
 @require_POST
 def vote(request: Request, approval_id: UUID) -> HttpResponse:
+    _check_role(request)
     form = Vote(request.POST)
     if not form.is_valid():
         return page(request, approval_id, form, status=422)
@@ -58,6 +60,7 @@ def vote(request: Request, approval_id: UUID) -> HttpResponse:
 @require_POST
 def challenge(request: Request, approval_id: UUID) -> HttpResponse:
     """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    _check_role(request)
     form = Unsigned(request.POST)
     if not form.is_valid():
         faults = [str(each) for errors in form.errors.values() for each in errors]
@@ -96,6 +99,12 @@ def shown(request: Request, approval_id: UUID) -> HttpResponse:
         "covers": binding.coverage_digest(covers),
     }
     return JsonResponse(held)
+
+
+def _check_role(request: Request) -> None:
+    """Operators who are no reviewers may break the glass, where the policy lets them, and nothing else."""
+    if "reviewer" not in request.caller.roles and request.POST.get("verdict") != binding.Verdict.BREAK_GLASS:
+        raise NotAllowed("Only reviewers may do this.")
 
 
 def _proof(request: Request, form: Vote) -> str:
