@@ -54,7 +54,7 @@ class StandIn:
         self.ahead_s = 0.0
         self.seen: list[Seen] = []
         self._plans: dict[str, list[Answer | Callable[[Seen], Answer]]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def plan(self, ending: str, *answers: Answer | Callable[[Seen], Answer]) -> None:
         self._plans[ending] = list(answers)
