@@ -38,7 +38,7 @@ from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Reversibility
 from ledger.rules.ids import lower_bound
-from ledger.tenancy import ask, first, select
+from ledger.tenancy import ask, first, select, select_together
 
 
 def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
@@ -432,16 +432,6 @@ def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
     return Absence.objects.filter(tenant_id=tenant_id, id=absence_id).first()
 
 
-def roster(tenant_id: UUID) -> list[Approver]:
-    """Every account that is or was in the roster: those that may decide, and those that people stand behind."""
-    return select(Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id)
-
-
-def lent(tenant_id: UUID, at: datetime) -> list[Delegation]:
-    """Every power that is lent now."""
-    return select(Delegation, _IN_FORCE + " ORDER BY starts_at, id", tenant_id, at)
-
-
 def was_taken_back(vote: Vote) -> bool:
     """Whether the power that a vote used was taken back since, before its time was over."""
     if vote.delegated_by is None:
@@ -459,7 +449,26 @@ def was_taken_back(vote: Vote) -> bool:
 def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
     """Who put a version of the approval policy in force."""
     row = record.policy_version(tenant_id, "approval", version)
-    return record.created_by(tenant_id, row.id) if row else None
+    return _author(tenant_id, row.id) if row else None
+
+
+@lru_cache(maxsize=1024)
+def _author(tenant_id: UUID, policy_id: UUID) -> UUID | None:
+    """Who wrote a version, which nobody can any more: a process reads each once."""
+    return record.created_by(tenant_id, policy_id)
+
+
+def behind(
+    tenant_id: UUID, agent_id: str | None, at: datetime
+) -> tuple[list[Approver], list[Delegation], list[Absence], Agent | None]:
+    """Who is or was in the roster, what is lent, who is away, and an agent, as one message brings them."""
+    roster, lent, away, agents = select_together(
+        (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
+        (Delegation, _IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
+        (Absence, _IN_FORCE, tenant_id, at),
+        (Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id),
+    )
+    return roster, lent, away, next(iter(agents), None)
 
 
 def stranded(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:

@@ -7,7 +7,7 @@ written out, and values are bound by the server, never put into the text.
     call      one of the record's functions, bytes for bytes; `prepared`, its plan is kept with the connection
     ask       any statement, with Python's types; its plan is kept
     together  several such statements in one message
-    select    rows of one table as the ORM would give them, and `first` the first of them
+    select    rows of one table as the ORM would give them, and `first` the first of them; `select_together` of several
     insert    new rows of any tables, in one statement
     apart     a savepoint
 """
@@ -114,6 +114,16 @@ def select(model: type[M], where: LiteralString, *values: Any) -> list[M]:
     """The rows of a table that a condition selects; an order and a limit may follow it."""
     statement, names = _selection(model)
     return [model.from_db("default", names, row) for row in ask(statement + where, *values)]
+
+
+def select_together(*wanted: tuple[Any, ...]) -> list[list[Any]]:
+    """The same of several tables in one message: each is a model, a condition and its values."""
+    chosen = [(_selection(model), where, values) for model, where, *values in wanted]
+    found = together(*((statement + where, *values) for (statement, _), where, values in chosen))
+    return [
+        [each[0].from_db("default", names, row) for row in rows]
+        for each, ((_, names), _, _), rows in zip(wanted, chosen, found, strict=True)
+    ]
 
 
 def first(model: type[M], where: LiteralString, *values: Any) -> M | None:

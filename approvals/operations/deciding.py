@@ -79,17 +79,20 @@ def decide(
         _note_met(head, row, seen, at=at)
 
 
-def still_stands(approval: Approval, *, at: datetime) -> Refused | None:
+def still_stands(
+    approval: Approval, *, at: datetime, action: Any = None, in_force: str | None = None
+) -> Refused | None:
     """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
 
     Asked at the claim and again in the redeeming transaction: the policy in force is the one that was asked under, the
-    votes of people who may still decide are still enough, and its hours have begun.
+    votes of people who may still decide are still enough, and its hours have begun. `action` and the digest of the
+    policy that is `in_force` are given where they were just read.
     """
-    active = record.active_policies(approval.tenant_id)["approval"]
-    if active.digest != approval.policy_digest:
+    if (in_force or record.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
         return binding.PolicyChanged()
     terms = quorum.read(approval.terms)
-    if not approval.emergency and standing.of(approval, at=at).tally.state != "approved":
+    on = None if approval.emergency else standing.ground(approval, at=at, action=action)
+    if on is not None and standing.of(approval, at=at, on=on).tally.state != "approved":
         return VotesFallen()
     return None if hours.are_open(terms.hours, at=at) else OutsideHours()
 

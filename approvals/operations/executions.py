@@ -174,7 +174,8 @@ def _ended(head: ledger.Head, basis: Basis, *, at: datetime) -> Refused | None:
     drifted = moved_on(basis.approval, at=at)
     if drifted is not None or basis.approval is None:
         return drifted
-    refusal = still_stands(basis.approval, at=at)
+    in_force = basis.record.policies["approval"].digest
+    refusal = still_stands(basis.approval, at=at, action=basis.action, in_force=in_force)
     if isinstance(refusal, VotesFallen):
         request_again(head=head, action=basis.action, why=refusal.detail, at=at)
     elif refusal is not None:

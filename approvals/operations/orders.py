@@ -182,7 +182,7 @@ def _claimed(executor: Executor, basis: Basis, *, by: ledger.Actor, at: datetime
     if _wants_reading(basis, head.entry, at=at):
         _want_reading(head, by=by, at=at)
         return None
-    refusal = still_stands(basis.approval, at=at) if basis.approval is not None else None
+    refusal = still_stands(basis.approval, at=at, action=action) if basis.approval is not None else None
     if _is_outdated(basis, head.entry, at=at):
         request_again(head=head, action=action, at=at)
         return None

@@ -128,25 +128,21 @@ class Standing:
         return quorum.reaches(self.terms, cast, present).state == "open"
 
 
-def people(tenant_id: UUID, *, at: datetime) -> People:
-    """The roster now."""
-    return People(
-        roster={row.actor_id: row for row in queries.roster(tenant_id)},
-        lent=tuple(queries.lent(tenant_id, at)),
-        away=frozenset(queries.absent(tenant_id, at)),
-    )
-
-
-def ground(approval: Approval, *, at: datetime) -> Ground:
-    """What the standing of an approval rests on now."""
+def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
+    """What the standing of an approval rests on now; `action` where it was just read."""
     tenant_id = approval.tenant_id
-    action = record.action(tenant_id, approval.action_id)
+    action = action or record.action(tenant_id, approval.action_id)
     session = queries.session(tenant_id, action.session_id) if action else None
+    roster, lent, away, agent = queries.behind(tenant_id, session.agent_id if session else None, at)
     return Ground(
-        people=people(tenant_id, at=at),
+        people=People(
+            roster={row.actor_id: row for row in roster},
+            lent=tuple(lent),
+            away=frozenset(row.actor_id for row in away),
+        ),
         action=action,
         session=session,
-        agent=queries.agent(tenant_id, session.agent_id) if session else None,
+        agent=agent,
         author=queries.author_of_policy(tenant_id, approval.policy_version),
     )
 

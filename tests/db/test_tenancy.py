@@ -11,7 +11,7 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 
 from ledger import tenancy as edge
 from ledger.models import Action, ContractVersion, Freeze
-from ledger.tenancy import apart, ask, call, first, insert, select, tenancy, together
+from ledger.tenancy import apart, ask, call, first, insert, select, select_together, tenancy, together
 from tests.builders import AT, propose
 
 # Outlives the transaction, unless that is rolled back.
@@ -120,6 +120,19 @@ def test_json_and_bytes_and_times_survive_the_way_in_and_out(tenant: UUID):
     assert ours.lint == theirs.lint == row.lint
     assert ours.document == bytes(theirs.document) == row.document
     assert ours.registered_at == theirs.registered_at == AT
+
+
+def test_rows_of_several_tables_come_in_one_message(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        insert(a_freeze(tenant, "one"), a_freeze(tenant, "two"))
+        freezes, none, actions = select_together(
+            (Freeze, "tenant_id = $1 ORDER BY value", tenant),
+            (Freeze, "tenant_id = $1 AND value = $2", tenant, "three"),
+            (Action, "tenant_id = $1", tenant),
+        )
+    assert [row.value for row in freezes] == ["one", "two"]
+    assert (none, [row.id for row in actions]) == ([], [head.id])
 
 
 def test_rows_of_several_tables_are_written_together_or_not_at_all(tenant: UUID):
