@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from approvals import queries as before
-from approvals.operations import emergencies, votes
+from approvals.operations import emergencies, standing, votes
 from approvals.rules import binding, emergency, rendering
 from approvals.rules.passkeys import confirmation_code
-from console import editing, queries, target, words
+from console import editing, having_a_say, target, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.contradicted import contradicted, shown
@@ -28,6 +28,8 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     told = account(tenant, action)
     session = before.session(tenant.id, action.session_id)
     covers = votes.coverage(approval)
+    seen = standing.of(approval, at=at)
+    asked = having_a_say.shown(seen, told.names)
     why_not = _why_not(approval, caller, at=at)
     glass = _glass(told, approval, caller, at=at)
     icon, word = words.APPROVALS[approval.state]
@@ -51,8 +53,8 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "predicates": _predicates(told),
         "remedies": _remedies(told),
         "kin": kin(told),
-        "votes": [_vote(told, each) for each in told.votes],
-        "voters": _voters(tenant, approval),
+        "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
+        "asked": asked,
         "because": words.asked_because(approval.policy_row),
         "policies": _policies(told),
         "axes": axes(told),
@@ -88,9 +90,8 @@ def _why_not(approval: Any, caller: Caller, *, at: datetime) -> str:
         return "The time to decide is over."
     if "reviewer" not in caller.roles:
         return "Only reviewers vote."
-    if approval.requester == caller.actor.id:
-        return "Nobody decides on their own request."
-    return ""
+    bar = having_a_say.refusal(approval, caller.actor.id, at=at)
+    return bar.detail if bar is not None else ""
 
 
 def _ballot(told: Account, approval: Any) -> dict[str, Any]:
@@ -181,15 +182,6 @@ def _vote(told: Account, vote: Any) -> dict[str, Any]:
         "signed_with": f"{words.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})",
         "code": confirmation_code(statement) if statement else "",
     }
-
-
-def _voters(tenant: Any, approval: Any) -> list[str]:
-    """Who may vote: the tenant's reviewers, without whoever asked for it."""
-    return [
-        place.user.get_full_name() or place.user.get_username()
-        for place in queries.members(tenant.id)
-        if place.is_reviewer and place.removed_at is None and place.actor_id != approval.requester
-    ]
 
 
 def _policies(told: Account) -> list[dict[str, str]]:

@@ -584,6 +584,38 @@ class Drift(Answer):
     untold: list[str]
 
 
+class Threshold(Answer):
+    group: str
+    count: int
+    votes: int
+    deny: int
+    against: int
+
+
+class MayVote(Answer):
+    actor: str
+    groups: list[str]
+    for_: str | None = Field(alias="for", description="Whose power the vote would use, where it is not their own.")
+    away: bool
+
+
+class Barred(Answer):
+    actor: str
+    as_: str = Field(alias="as", description="requester, agent_owner, delegator, editor or policy_author.")
+
+
+class Quorum(Answer):
+    state: str = Field(description="open, approved or rejected, by the votes that count now.")
+    thresholds: list[Threshold]
+    step_up: str
+    independence: list[str]
+    hours: list[dict[str, Any]]
+    may_vote: list[MayVote]
+    barred: list[Barred]
+    fallen: list[str] = Field(description="Votes that were given and do not count any more.")
+    stranded: bool = Field(description="Whether not enough people are left who may approve it.")
+
+
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
     covers_digest: str
@@ -591,6 +623,7 @@ class Approval(ApprovalRow):
     fields: list[PayloadField]
     votes: list[VoteCast]
     may_vote: bool
+    quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
     contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
     baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")

@@ -10,10 +10,10 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals import queries as before
-from approvals.operations import attention, votes
+from approvals.operations import attention, standing, votes
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
-from console import target
+from console import having_a_say, target
 from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
 from console.api.caller import admits, caller_of
@@ -85,12 +85,13 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     attention.served(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
     cast = [voting.cast(vote) for vote in before.votes_of(caller.tenant_id, approval_id)]
     said = contradicted(action, before.session(caller.tenant_id, action.session_id), _entry(action), payload)
-    may_vote = "reviewer" in caller.roles and approval.state == "REQUESTED"
+    seen = standing.of(approval, at=timezone.now())
+    may_vote = approval.state == "REQUESTED" and any(place.actor == me for place in seen.may_vote)
     return answer(
         _approval(approval)
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
         | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
-        | {"keys": voting.keys(caller)}
+        | {"keys": voting.keys(caller), "quorum": having_a_say.document(seen)}
         | {"baseline": target.baseline(approval), "drift": target.drift(approval)}
     )
 

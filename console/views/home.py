@@ -37,6 +37,7 @@ def page(request: Request) -> HttpResponse:
         "refused": _refused(request),
         "settled": _settled(request),
         "undelivered": _undelivered(request),
+        "stranded": before.stranded(request.tenant.id, limit=MOST_ROWS),
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)

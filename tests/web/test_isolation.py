@@ -248,7 +248,9 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
     # No call tells of these: any id of the tenant's stands for them.
-    untold = dict.fromkeys(("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id"), first("action_id"))
+    untold = dict.fromkeys(
+        ("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id", "notice_id"), first("action_id")
+    )
     return {name: first(name) for name in names} | plain | untold
 
 

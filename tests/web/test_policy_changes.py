@@ -202,3 +202,32 @@ def test_outside_its_hours_it_may_be_approved_and_is_not_released(shop: Workshop
     assert "hours" in ready[0]["waiting_for"]
     assert row.release_by is not None
     assert (row.release_by.hour, row.release_by.minute) == (soon, 10)
+
+
+def test_the_page_and_the_api_say_what_is_missing_and_who_may_still_vote(shop: Workshop):
+    document = {"thresholds": [{"group": "reviewers", "count": 2}]}
+    assert shop.operator_key.post("/policies/approval", {"version": "two", "document": document}).status_code == 201
+    shop.person("reviewer", name="berta@orchid")
+    approval = shop.approval_of(shop.propose())
+    path = f"/t/{shop.slug}/approvals/{approval['approval_id']}"
+    assert (len(approval["quorum"]["may_vote"]), approval["quorum"]["stranded"]) == (2, False)
+    assert shop.vote(approval).status_code == 201
+    after = shop.reviewer.get(f"/approvals/{approval['approval_id']}").json()
+    (threshold,) = after["quorum"]["thresholds"]
+    assert (threshold["votes"], threshold["count"], after["may_vote"]) == (1, 2, False)
+    page = shop.reviewer.client.get(path).content.decode()
+    assert "1 of 2, 1 missing" in page
+    assert "May still vote: Berta." in page
+    assert "You have voted on this request" in page
+
+
+def test_where_nobody_is_left_the_page_home_and_the_api_say_so(shop: Workshop):
+    document = {"thresholds": [{"group": "finance", "count": 1}]}
+    assert shop.operator_key.post("/policies/approval", {"version": "none", "document": document}).status_code == 201
+    approval = shop.approval_of(shop.propose())
+    assert approval["quorum"]["stranded"] is True
+    client = shop.reviewer.client
+    page = client.get(f"/t/{shop.slug}/approvals/{approval['approval_id']}").content.decode()
+    assert "Nobody is left who may approve it." in page
+    tasks.lapse()
+    assert "Nobody is left who may approve 1 open request" in client.get(f"/t/{shop.slug}/").content.decode()
