@@ -310,6 +310,8 @@ def _line() -> _Line:
         process = _checked(server, server.exec_(b"SELECT pg_backend_pid()")).get_value(0, 0)
         plans: dict[Any, bytes] | None = {} if process == b"%d" % server.backend_pid else None
         raw.counterfoil_line = line = _Line(django, server, Transformer(raw), plans)
+    # A pool hands the same connection to one thread after another; whose transaction it is in is the holder's to say.
+    line.django = django
     return line
 
 

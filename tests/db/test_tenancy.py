@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -309,3 +310,23 @@ def test_of_statements_in_one_message_the_first_that_is_refused_ends_all(committ
         with pytest.raises(DatabaseError, match="division by zero"), tenancy(UUID(int=7)):
             together(*before, ("SELECT 1 / $1::int", 0), ("SELECT 1 / $1::int", 0))
         assert ask("SELECT 1") == [(1,)]
+
+
+def test_a_connection_that_goes_from_thread_to_thread_knows_whose_transaction_it_is_in(committed_db):
+    """A pool hands it on: what one thread has kept with it must not speak for the next one."""
+    tenant = uuid4()
+    ask("SELECT 1")
+    held, seen = connection.connection, []
+
+    def next_holder() -> None:
+        connection.connection = held
+        try:
+            with tenancy(tenant):
+                seen.append(ask("SELECT current_setting('app.tenant', true)"))
+        finally:
+            connection.connection = None
+
+    thread = Thread(target=next_holder)
+    thread.start()
+    thread.join()
+    assert seen == [[(str(tenant),)]]
