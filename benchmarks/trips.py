@@ -1,0 +1,280 @@
+"""Round trips through the gate, in process: an agent asks, a person votes, an executor claims a grant and redeems it.
+
+Each is a transaction of its own, through the operations that the console's edges call. Every writer has its own agent,
+reviewer, executor and tools, as a team would; they share the tenant, its policies, its log and the server.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.utils import timezone
+
+from benchmarks import registered
+from benchmarks.writers import Write
+
+GOAL = "Keep the notes of the desk in order."
+TEXT = "Paid in full."
+# What is asked of people waits for the seal over their votes, except where the policy says otherwise and the effect
+# can be taken back.
+PATIENT, HASTY = "remove_note", "write_note"
+POLICY = {
+    "version": "bench",
+    "decide_within_s": 86_400,
+    "release_within_s": 3_600,
+    "grant_life_s": 300,
+    "step_up": "C",
+    "wait_for_seal": False,
+}
+IN_FLIGHT = 64
+# The most grants that stand ready to be redeemed.
+READY = 100
+
+
+def settle(tenant: UUID) -> None:
+    """The policy of the run."""
+    from ledger.operations import book
+    from ledger.operations import record as ledger
+    from ledger.tenancy import tenancy
+
+    with tenancy(tenant):
+        at = timezone.now()
+        book.set_policy(tenant_id=tenant, kind="approval", version="bench", document=POLICY, actor=ledger.SYSTEM, at=at)
+
+
+def ways(number: int) -> dict[str, Write]:
+    """What one writer can do."""
+    desk = _opened(number)
+    return {
+        "trip": desk.trip,
+        "redeem": Redemptions(desk),
+        **{f"sealed, {width}": desk.trips(width).__next__ for width in (IN_FLIGHT // many for many in (1, 2, 4, 8))},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Who takes part in a writer's round trips."""
+
+    tenant: UUID
+    number: int
+    session: Any
+    reviewer: UUID
+    key: Any
+
+    def trip(self) -> None:
+        """One request, from the question to the redeemed grant."""
+        self.agreed(HASTY)
+        self.redeemed(self.first())
+
+    def first(self) -> Any:
+        """The grant for what was just agreed, which waits for nothing more."""
+        orders = self.claimed(HASTY, 1)
+        if len(orders) != 1:
+            raise SystemExit("benchmarks: what was agreed could not be claimed at once")
+        return orders[0]
+
+    def trips(self, width: int) -> Iterator[None]:
+        """The same with `width` requests under way: what is sealed is claimed, and others are asked meanwhile."""
+        waiting = 0
+        while True:
+            while waiting < width:
+                self.agreed(PATIENT)
+                waiting += 1
+            orders = self.claimed(PATIENT, width)
+            if not orders:
+                time.sleep(0.002)
+            for order in orders:
+                self.redeemed(order)
+                waiting -= 1
+                yield
+
+    def agreed(self, tool: str) -> None:
+        """A request that somebody says yes to."""
+        self.voted(*self.asked(tool))
+
+    def asked(self, tool: str) -> tuple[UUID, UUID]:
+        """The action and the approval of a new call."""
+        from approvals.operations import calls
+        from console.api import predicates
+        from ledger.tenancy import tenancy
+
+        name = uuid4().hex
+        arguments = {"path": f"notes/{name}.md", "text": TEXT, "sha256": sha256(TEXT.encode()).hexdigest()}
+        call = {
+            "call_id": name,
+            "tool": f"{tool}_{self.number}",
+            "arguments": arguments,
+            "pin_hash": self.session.pin_hash,
+        }
+        with tenancy(self.tenant):
+            answers, _ = calls.propose(
+                tenant_id=self.tenant,
+                session_id=self.session.id,
+                key_actor=self.session.key_actor,
+                raw_calls=[call],
+                trace=calls.Trace(uuid4().hex),
+                compile_predicate=predicates.added_fault,
+                at=timezone.now(),
+            )
+        document = answers[0].document
+        if document["state"] != "VALIDATED" or not document["approval"]["required"]:
+            raise SystemExit(f"benchmarks: nobody was asked: {document}")
+        return UUID(document["action_id"]), UUID(document["approval"]["approval_id"])
+
+    def voted(self, action_id: UUID, approval_id: UUID) -> None:
+        """Yes, on what the page shows, by a person who has just given their password (class C)."""
+        from approvals import queries
+        from approvals.operations import votes
+        from approvals.rules import binding
+        from ledger.tenancy import tenancy
+
+        with tenancy(self.tenant):
+            approval = queries.approval(self.tenant, approval_id)
+            assert approval is not None
+            seen = binding.Seen(payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest)
+        with tenancy(self.tenant):
+            votes.vote(
+                tenant_id=self.tenant,
+                approval_id=approval_id,
+                verdict=binding.Verdict.APPROVE,
+                voter=binding.Voter(actor=str(self.reviewer), roles=frozenset({binding.REVIEWER}), evidence_class="C"),
+                seen=seen,
+                reason="",
+                at=timezone.now(),
+            )
+
+    def claimed(self, tool: str, limit: int) -> list[Any]:
+        """Grants for what may start now."""
+        from approvals.operations import orders
+        from ledger.operations import record as ledger
+        from ledger.tenancy import tenancy
+
+        with tenancy(self.tenant):
+            return orders.claim(
+                tenant_id=self.tenant,
+                executor_id=f"desk-{self.number}",
+                tools=[f"{tool}_{self.number}"],
+                limit=limit,
+                by=ledger.Actor("executor", self.key),
+                at=timezone.now(),
+            )
+
+    def redeemed(self, order: Any) -> None:
+        """The grant is spent, and the payload is in the executor's hands."""
+        from approvals.operations import executions
+        from ledger.operations import record as ledger
+        from ledger.tenancy import tenancy
+
+        with tenancy(self.tenant):
+            started = executions.start(
+                tenant_id=self.tenant,
+                request=executions.StartRequest(
+                    action_id=order.action_id,
+                    token=order.grant,
+                    executor_id=f"desk-{self.number}",
+                    thumbprint=_thumbprint(),
+                    wrapper_version="1",
+                    timeout_s=30,
+                    payload_hash=None,
+                ),
+                by=ledger.Actor("executor", self.key),
+                at=timezone.now(),
+            )
+        if not isinstance(started, executions.Started):
+            raise SystemExit(f"benchmarks: a grant was refused: {started}")
+
+
+class Redemptions:
+    """Redeeming alone: `ready` claims the grants that are then spent."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.orders: deque[Any] = deque()
+
+    def ready(self) -> None:
+        while len(self.orders) < READY:
+            self.desk.agreed(HASTY)
+            self.orders.append(self.desk.first())
+
+    def __call__(self) -> None:
+        if not self.orders:
+            raise SystemExit("benchmarks: no grant is left to redeem")
+        self.desk.redeemed(self.orders.popleft())
+
+
+def _opened(number: int) -> Desk:
+    from approvals.operations import agents, executors, sessions
+    from approvals.rules import registry
+    from console import operations
+    from ledger.operations import record as ledger
+    from ledger.queries import record
+    from ledger.tenancy import tenancy
+
+    at, tenant = timezone.now(), record.tenants()[0].id
+    tools, agent, key = tuple(f"{tool}_{number}" for tool in (PATIENT, HASTY)), f"desk-{number}", uuid4()
+    member = operations.add_member(
+        tenant_id=tenant,
+        username=f"{uuid4().hex}@bench",
+        password=None,
+        name="Reviewer",
+        roles=frozenset({"reviewer"}),
+        by=ledger.SYSTEM,
+        at=at,
+    )
+    entry = registry.Entry(
+        tenant=str(tenant),
+        agent_id=agent,
+        version="1",
+        registered_by="benchmarks",
+        tools=tools,
+        output_tags=(),
+        model_tier="",
+        registered_at=at,
+    )
+    wish = sessions.Wish(agent_id=agent, goal=GOAL, ttl_seconds=24 * 3600)
+    with tenancy(tenant):
+        for tool in tools:
+            _register(tenant, tool)
+        agents.register(tenant_id=tenant, entry=entry, by=ledger.SYSTEM, at=at)
+        session = sessions.open_session(tenant_id=tenant, wish=wish, key_actor=uuid4(), at=at)
+        executors.register_executor(
+            tenant_id=tenant,
+            executor_id=agent,
+            public_jwk=_jwk(),
+            tools=list(tools),
+            by=ledger.Actor("executor", key),
+            at=at,
+        )
+    return Desk(tenant=tenant, number=number, session=session, reviewer=member.actor_id, key=key)
+
+
+def _register(tenant: UUID, tool: str) -> None:
+    from ledger.operations import book
+    from ledger.operations import record as ledger
+    from ledger.rules import contract as contracts
+
+    document: dict[str, Any] = json.loads((registered.CONTRACTS / "write_document.json").read_text())
+    document |= {"name": tool, "approval_required": True}
+    if tool.startswith(PATIENT):
+        document |= {"reversibility": "IRREVERSIBLE", "side_effect_class": "HIGH_RISK_EXTERNAL"}
+    contract = contracts.validate(document, compile_predicate=lambda _: None)
+    book.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
+
+
+def _jwk() -> dict[str, str]:
+    """Some executor's public key; who holds the private one proves it at the edge, which is not part of this."""
+    return {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+
+
+def _thumbprint() -> str:
+    from approvals.rules import possession
+
+    return possession.thumbprint(_jwk())
