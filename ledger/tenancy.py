@@ -237,7 +237,8 @@ def _all_told(line: _Line, asked: list[_Asked], *, planned: bool = True) -> list
 
 def _dumped(line: _Line, statement: LiteralString, values: Sequence[Any]) -> _Asked:
     types = line.types
-    sent = types.dump_sequence(values, [PyFormat.AUTO] * len(values))
+    with line.django.wrap_database_errors:
+        sent = types.dump_sequence(values, [PyFormat.AUTO] * len(values))
     return _Asked(statement.encode(), sent, types.formats or (), types.types or None)
 
 

@@ -86,7 +86,9 @@ def _new_folder() -> Path:
     ensure_keys(folder / "secrets")
     ensure_log_key(folder / "secrets")
     # As the sequencer's guard would have told it when it started.
-    (folder / "secrets" / "epoch").write_text("1\n")
+    epoch = folder / "secrets" / "epoch"
+    epoch.write_text("1\n")
+    epoch.chmod(0o600)
     (folder / "ports").write_text(f"{servers.free_port()} {servers.free_port()}")
     return folder
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from approvals import queries
 from approvals.operations import challenges, signatures, votes
 from approvals.rules import binding
-from console import words
+from console import erased, words
 from console.api.caller import NotAllowed
 from console.api.voting import told
 from console.forms import Unsigned, Vote
@@ -88,6 +88,9 @@ def challenge(request: Request, approval_id: UUID) -> HttpResponse:
 @in_tenant()
 def shown(request: Request, approval_id: UUID) -> HttpResponse:
     """What a vote would cover now: the page compares it with what it shows."""
+    gone = erased.instead(request, "approval", approval_id)
+    if gone is not None:
+        return gone
     approval = queries.approval(request.tenant.id, approval_id)
     if approval is None:
         raise Http404

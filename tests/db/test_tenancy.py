@@ -319,12 +319,14 @@ def test_a_connection_that_goes_from_thread_to_thread_knows_whose_transaction_it
     held, seen = connection.connection, []
 
     def next_holder() -> None:
-        connection.connection = held
+        connection.ensure_connection()
+        own, connection.connection = connection.connection, held
         try:
             with tenancy(tenant):
                 seen.append(ask("SELECT current_setting('app.tenant', true)"))
         finally:
-            connection.connection = None
+            connection.connection = own
+            connection.close()
 
     thread = Thread(target=next_holder)
     thread.start()

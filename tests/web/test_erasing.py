@@ -169,7 +169,7 @@ def test_every_page_copes_with_what_is_gone(shop, settled, carol, dora, run):
         assert CANARY.encode() not in text, page.name
         seen += [page.name] if answer.status_code == 410 else []
         if answer.status_code == 410:
-            assert erasure in text.decode()
+            assert erasure in text.decode(), page.name
             assert "Art. 17(1)(a) GDPR" in text.decode()
     assert {"action", "approval", "case", "session"} <= set(seen)
 
