@@ -80,6 +80,7 @@ def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):
     person.page.wait_for_timeout(1500)
     person.page.get_by_label("Reason").fill("Still thinking")
     site.stage.approve(action_id)
-    person.page.get_by_text("This changed while you were reading.").wait_for(timeout=15000)
+    decide = person.page.get_by_role("region", name="Decide")
+    decide.get_by_text("This changed while you were reading.").first.wait_for(timeout=15000)
     assert person.page.get_by_label("Reason").input_value() == "Still thinking"
     assert person.page.get_by_role("button", name="Approve this refund").is_disabled()
