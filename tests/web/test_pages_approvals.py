@@ -56,7 +56,7 @@ def test_the_page_shows_everything_that_a_vote_binds_to(stage):
         "it cannot be undone",
         "issue_refund 1.0.0",
         "Approval policy version 1",
-        "One vote decides",
+        "May still vote:",
         "Approve this refund",
         "Reject this refund",
     ):
@@ -158,7 +158,7 @@ def test_a_decided_approval_offers_no_form(stage):
 
 def test_no_reviewer_at_all_is_said_aloud(stage):
     page = visitor(stage, "operator").page(f"approvals/{stage.approval(stage.propose()).id}")
-    assert "nobody; no reviewer is eligible" in page
+    assert "Nobody is left who may approve it." in page
 
 
 def test_approved_never_hides_what_came_of_it(stage):
