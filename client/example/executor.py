@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from functools import partial
 from types import FrameType
@@ -57,6 +58,8 @@ def make(place: Shop) -> Executor:
         key_file=environment.folder("COUNTERFOIL_EXAMPLE_STATE") / "executor.jwk",
         handlers=handlers,
         timeout_s=TIMEOUT_S,
+        # Where the console is reached another way than by its public address, which its grants name.
+        issuer=os.environ.get("COUNTERFOIL_ISSUER") or None,
         own_hash=partial(own_hash, place),
     )
 

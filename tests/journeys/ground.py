@@ -117,7 +117,7 @@ class Ground:
     def program(self, name: str, *, url: str = "") -> Any:
         """One of the example's programs; `url` is where it believes the console to be."""
         told = self.shop.environment(console_url=url or self.stack.url, keys=self.known["keys"])
-        return self.shop.program(name, told)
+        return self.shop.program(name, told | {"COUNTERFOIL_ISSUER": self.stack.url})
 
     def start(self, name: str, *, url: str = "") -> Child:
         return self.stack.run(self.program(name, url=url))
