@@ -476,7 +476,7 @@ class Due(models.Model):
 class Attention(models.Model):
     """What one person had before them of one approval: when it was served, and what their page reports of itself.
 
-    No part of the record: it is kept as long as its own retention says, and erased with its approval.
+    No part of the record: it says nothing of what was approved, and is kept as long as its own retention says.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "approval_id", "actor_id")

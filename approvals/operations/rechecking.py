@@ -5,7 +5,7 @@
 2. When people change (a member leaves, a group, a key, a delegation), each open approval is counted again. A granted
    one whose votes are no longer enough is asked again, or ended; one that waits keeps the votes that still stand.
 3. An approval that not enough people are left to decide is never refused for that, and does not wait in silence: it
-   goes on record as `no_eligible_approver`, and stands on the pages and in the health of the installation until
+   goes on record as `no_eligible_approver`, and stands on its page, on Home and in the API until
    somebody is there again (peers' trap: an empty roster meant always denied, unnoticed).
 
 What is to be looked at is a row of what is due, written in the transaction of the change: if we crash anywhere, the
