@@ -1,0 +1,33 @@
+"""A claim: what a message says of an action, before it is known which action that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reviews.rules.guard.codes import Kind
+from reviews.rules.guard.values import Value
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: where it stands, what it says, and the words that tell which action it is about.
+
+    `verbs` are lemmas of what was done, `nouns` what it was done to, `whole` a claim about all that was asked for,
+    `state` a condition that is told as current. A structured claim names its tool, and perhaps its action and target.
+    """
+
+    start: int
+    end: int
+    quote: str
+    kind: Kind
+    rule: str
+    verbs: frozenset[str] = frozenset()
+    nouns: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    values: tuple[Value, ...] = ()
+    names: tuple[str, ...] = ()
+    whole: bool = False
+    state: bool = False
+    tool: str | None = None
+    action_id: str | None = None
+    target: str | None = None

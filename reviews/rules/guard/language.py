@@ -1,0 +1,129 @@
+"""A language: which words say that something was done, and to what. All of it is data (`english.json`).
+
+1. A verb has senses: groups of verbs that may be said of the same operation. A thing has kin: nouns that may be said of
+   the same object. Both only ever help to find the action that a claim is about; they clear nothing by themselves.
+2. Forms are made once from the lemmas: regular ones by rule, the others as the data has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+VOWELS = frozenset("aeiou")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a word may be: a form (base, third, past, participle, gerund) of a lemma."""
+
+    lemma: str
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Language:
+    """The data of one language, indexed."""
+
+    data: Mapping[str, Any]
+    forms: Mapping[str, tuple[Form, ...]]
+    senses: Mapping[str, frozenset[str]]
+    kin: Mapping[str, frozenset[str]]
+    stop: frozenset[str]
+
+    def lemmas(self, word: str) -> frozenset[str]:
+        """The verbs that a word may be a form of."""
+        return frozenset(form.lemma for form in self.forms.get(word, ()))
+
+    def singular(self, word: str) -> str:
+        """A noun without its plural ending."""
+        return singular(word)
+
+    def senses_of(self, lemmas: Iterable[str]) -> frozenset[str]:
+        """The senses of these verbs."""
+        return frozenset(sense for lemma in lemmas for sense in self.senses.get(lemma, ()))
+
+
+def singular(word: str) -> str:
+    """A noun without its plural ending."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+@cache
+def english() -> Language:
+    """English, the first language."""
+    return read(json.loads(files("reviews.rules.guard").joinpath("english.json").read_bytes()))
+
+
+def read(data: Mapping[str, Any]) -> Language:
+    """A language from its data (rules 1 and 2)."""
+    senses: dict[str, set[str]] = {}
+    for sense, lemmas in data["senses"].items():
+        for lemma in lemmas:
+            senses.setdefault(lemma, set()).add(sense)
+    kin: dict[str, set[str]] = {}
+    for number, things in enumerate(data["things"]):
+        for thing in things:
+            kin.setdefault(thing, set()).add(str(number))
+    known = {*senses, *data["irregular"], *data.get("verbs", ())}
+    return Language(
+        data=data,
+        forms=_forms(known, data),
+        senses={lemma: frozenset(each) for lemma, each in senses.items()},
+        kin={thing: frozenset(each) for thing, each in kin.items()},
+        stop=frozenset(data["stop"]),
+    )
+
+
+def _forms(lemmas: Iterable[str], data: Mapping[str, Any]) -> dict[str, tuple[Form, ...]]:
+    found: dict[str, dict[str, set[str]]] = {}
+
+    def add(word: str, lemma: str, kind: str) -> None:
+        found.setdefault(word, {}).setdefault(lemma, set()).add(kind)
+
+    for lemma in sorted(lemmas):
+        add(lemma, lemma, "base")
+        add(third(lemma), lemma, "third")
+        for stem in _stems(lemma, data):
+            add(_gerund(stem), lemma, "gerund")
+            if lemma not in data["irregular"]:
+                for kind in ("past", "participle"):
+                    add(_past(stem), lemma, kind)
+        if lemma in data["irregular"]:
+            past, participle = data["irregular"][lemma]
+            add(past, lemma, "past")
+            add(participle, lemma, "participle")
+    return {word: tuple(Form(lemma, frozenset(kinds)) for lemma, kinds in by.items()) for word, by in found.items()}
+
+
+def _stems(lemma: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    if lemma in data["doubled"]:
+        return (lemma + lemma[-1],)
+    return (lemma, lemma + lemma[-1]) if lemma in data["doubled_or_not"] else (lemma,)
+
+
+def third(lemma: str) -> str:
+    """The third person of a verb."""
+    if lemma.endswith("y") and lemma[-2] not in VOWELS:
+        return lemma[:-1] + "ies"
+    return lemma + ("es" if lemma.endswith(("s", "x", "ch", "sh", "o", "z")) else "s")
+
+
+def _gerund(stem: str) -> str:
+    return (stem[:-1] if stem.endswith("e") and not stem.endswith("ee") else stem) + "ing"
+
+
+def _past(stem: str) -> str:
+    if stem.endswith("e"):
+        return stem + "d"
+    return stem[:-1] + "ied" if stem.endswith("y") and stem[-2] not in VOWELS else stem + "ed"

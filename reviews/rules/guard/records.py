@@ -1,0 +1,71 @@
+"""What the guard judges a message against: the tools of the session, and what is on record (R-CG-16).
+
+1. A record is one action, or one call that the gate refused (`state` None). Its report (`code`, `text`, `completed`) is
+   that of `reviews.rules.report`: the only words that may be told.
+2. Nothing in here comes from the agent's own account of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of the session; `disclosed` False is one that exists and that the agent was not given.
+
+    `done` and `object` are the claim phrases of its contract.
+    """
+
+    name: str
+    description: str = ""
+    mutating: bool = True
+    done: tuple[str, ...] = ()
+    object: tuple[str, ...] = ()
+    target_template: str = ""
+    disclosed: bool = True
+
+
+@dataclass(frozen=True)
+class Record:
+    """One action on record, or a refused call. `done` and `open` are the parts of a partial one.
+
+    `stale`: a read whose freshness has run out, or that a later change has overtaken.
+    """
+
+    action_id: str
+    tool: str
+    target: str
+    arguments: Mapping[str, Any]
+    state: str | None
+    completed: bool
+    code: str
+    text: str
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    contradicted: bool = False
+    stale: bool = False
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Ground:
+    """All that a message is judged against."""
+
+    tools: tuple[Tool, ...]
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A claim that the agent makes in so many fields, beside the message."""
+
+    tool: str
+    statement: str
+    action_id: str | None = None
+    target: str | None = None

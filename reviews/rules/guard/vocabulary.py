@@ -1,0 +1,68 @@
+"""What may be said of a tool: the verbs and nouns of its name, its claim phrases, its target and its description.
+
+The words of the name and of the claim phrases are the tool's own; those of its description count for less. A verb of
+the tool brings its senses, a noun its kin, so that "I have emailed her" finds a tool that sends messages.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.records import Tool
+
+_WORD = re.compile(r"[A-Z]?[a-z']+|[A-Z]+(?![a-z])|\d+")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one tool."""
+
+    verbs: frozenset[str]
+    senses: frozenset[str]
+    nouns: frozenset[str]
+    kin: frozenset[str]
+    loose: frozenset[str]
+    phrases: tuple[frozenset[str], ...]
+
+
+@lru_cache(maxsize=4096)
+def vocabulary(tool: Tool) -> Vocabulary:
+    """The words that may be said of a tool."""
+    language = english()
+    name = words_of(tool.name)
+    done = [word for phrase in tool.done for word in words_of(phrase)]
+    verbs = _verbs(language, [*name[:1], *done]) or _verbs(language, name)
+    things = [*name[1:], *words_of(re.sub(r"\{[^}]*\}", "", tool.target_template)), *done]
+    things += [word for phrase in tool.object for word in words_of(phrase)]
+    nouns = frozenset(language.singular(word) for word in things if word not in language.stop)
+    return Vocabulary(
+        verbs=verbs,
+        senses=language.senses_of(verbs),
+        nouns=nouns - verbs_only(language, verbs, tool),
+        kin=frozenset(each for noun in nouns for each in language.kin.get(noun, ())),
+        loose=frozenset(language.singular(word) for word in words_of(tool.description[:300])) - language.stop,
+        phrases=tuple(frozenset(words_of(phrase)) for phrase in tool.done),
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a name or phrase in lower case."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def verbs_only(language: Language, verbs: frozenset[str], tool: Tool) -> frozenset[str]:
+    """Words of done phrases that are verbs there and no objects of the tool."""
+    objects = {language.singular(word) for phrase in tool.object for word in words_of(phrase)}
+    return (
+        frozenset(
+            word for phrase in tool.done for word in map(language.singular, words_of(phrase)) if language.lemmas(word)
+        )
+        - objects
+    )
+
+
+def _verbs(language: Language, words: list[str]) -> frozenset[str]:
+    return frozenset(lemma for word in words for lemma in language.lemmas(word))
