@@ -331,7 +331,9 @@ def _count(session: Session, *, accepted: bool) -> None:
 
 
 def _makes_action(verdict: GateVerdict) -> bool:
-    return verdict.on_record and not (verdict.accepted and verdict.dry_run)
+    # A dry run asks what the gate would say. Whoever asks may go on without us, so that neither "failed" nor "never
+    # ran" would be true of it.
+    return verdict.on_record and not verdict.dry_run
 
 
 def _noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
@@ -591,7 +593,7 @@ def _document(
         "suggestion": verdict.suggestion,
         "errors": [dict(one) for one in verdict.errors],
         "approval": {
-            "required": approval is not None,
+            "required": verdict.accepted and verdict.demand is not None and verdict.demand.outcome == "hold",
             "approval_id": str(approval.id) if approval else None,
             "expires_at": instant(approval.decide_by) if approval else None,
         },

@@ -83,12 +83,12 @@ def _waiting(
     return Waiting(action.id, action.tool, action.tool_version, tuple(waits))
 
 
-def _startable(tenant_id: UUID, tools: list[str]) -> Iterator[UUID]:
+def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
     """What waits for nobody's vote and is nobody's yet, page by page: nothing that waits hides what is behind it."""
     approved = queries.approved_actions(tenant_id)
     after, more = None, True
     while more:
-        page = record.ids_to_start(tenant_id, tools, approved=approved, after=after, limit=PAGE)
+        page = record.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
         taken = queries.reserved(tenant_id, page)
         yield from (action_id for action_id in page if action_id not in taken)
         after, more = (page[-1] if page else None), len(page) == PAGE
@@ -146,16 +146,19 @@ def claim(
     executor_id: str,
     tools: Iterable[str] | None,
     limit: int,
+    only: Collection[UUID] | None = None,
     unverifiable: Collection[str] = (),
     by: ledger.Actor,
     at: datetime,
 ) -> list[Order]:
-    """Reserve up to `limit` ready orders for an executor, each under a grant of its own (D8)."""
+    """Reserve up to `limit` ready orders for an executor, each under a grant of its own (D8); of `only` these actions,
+    where they are given.
+    """
     executor = owned(tenant_id, executor_id, by)
     wanted = set(executor.tools) & set(tools if tools is not None else executor.tools)
     is_late = _lateness(tenant_id)
     claimed: list[Order] = []
-    for action_id in _startable(tenant_id, sorted(wanted)):
+    for action_id in _startable(tenant_id, sorted(wanted), only=only):
         if len(claimed) == limit:
             break
         basis = gather(tenant_id, action_id, at=at)

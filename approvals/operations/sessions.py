@@ -168,6 +168,7 @@ def described(session: Session) -> dict[str, Any]:
         {
             "name": tool["name"],
             "version": tool["version"],
+            "wrapper_version": known.wrapper_version,
             "description": known.description,
             "arguments_schema": dict(known.arguments_schema),
         }

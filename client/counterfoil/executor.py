@@ -26,7 +26,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -137,14 +137,16 @@ class Executor:
         orders: list[dict[str, Any]] = answer["orders"] if "orders" in answer else answer["items"]
         return orders
 
-    def claim(self, *, limit: int = 1) -> list[Order]:
-        """Reserve up to `limit` orders, waiting for work if there is none."""
-        body = {
+    def claim(self, *, limit: int = 1, actions: Sequence[str] | None = None, wait_s: int | None = None) -> list[Order]:
+        """Reserve up to `limit` orders (of `actions` only, where they are named), waiting if there is none."""
+        body: dict[str, Any] = {
             "executor_id": self._executor_id,
             "tools": self.tools,
             "limit": limit,
-            "wait_s": self._wait_s,
+            "wait_s": self._wait_s if wait_s is None else wait_s,
         }
+        if actions is not None:
+            body["actions"] = list(actions)
         if self._log is not None:
             body["proof"] = True
         self._waiting.set()

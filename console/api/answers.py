@@ -153,6 +153,7 @@ class Question(Answer):
 class DisclosedTool(Answer):
     name: str
     version: str
+    wrapper_version: str
     description: str
     arguments_schema: dict[str, Any]
 

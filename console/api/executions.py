@@ -117,6 +117,7 @@ def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | N
         executor_id=body.executor_id,
         tools=caller.keep_to("tool", body.tools),
         limit=body.limit,
+        only=body.actions,
         unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
         by=caller.actor,
         at=at,

@@ -155,6 +155,7 @@ class ClaimBody(Body):
     limit: Annotated[int, Field(ge=1, le=50)] = 1
     wait_s: Annotated[int, Field(ge=0, le=30)] = 0
     proof: bool = False
+    actions: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=50)] | None = None
 
 
 class StartBody(Body):

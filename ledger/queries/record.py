@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -123,16 +123,22 @@ def wanted(filters: Mapping[str, Any]) -> Q:
 
 
 def ids_to_start(
-    tenant_id: UUID, tools: list[str], *, approved: list[UUID] | None, after: UUID | None = None, limit: int = 200
+    tenant_id: UUID,
+    tools: list[str],
+    *,
+    approved: list[UUID] | None,
+    only: Collection[UUID] | None = None,
+    after: UUID | None = None,
+    limit: int = 200,
 ) -> list[UUID]:
     """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
-    needs none.
+    needs none; with `only`, none but these.
     """
     rows = ask(
         "SELECT id FROM ledger_action WHERE tenant_id = $1 AND state = 'VALIDATED' AND tool = ANY($2)"
         " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
-        " ORDER BY id LIMIT $5",
-        *(tenant_id, tools, approved, after, limit),
+        " AND ($6::uuid[] IS NULL OR id = ANY($6::uuid[])) ORDER BY id LIMIT $5",
+        *(tenant_id, tools, approved, after, limit, None if only is None else list(only)),
     )
     return [action_id for (action_id,) in rows]
 

@@ -51,6 +51,18 @@ def test_the_handshake_gives_the_contract_and_the_pin(session: dict):
     assert len(session["pin"]["hash"]) == 64
 
 
+def test_a_dry_run_says_what_the_gate_would_say_and_leaves_no_action(agent: Api, session: dict, operator_key: Api):
+    dry = [call(session, dry_run=True), call(session, dry_run=True, arguments=REFUND | {"amount": "12.50"})]
+    passed, refused = propose(agent, session, *dry)["results"]
+    assert (passed["accepted"], passed["action_id"], passed["state"]) == (True, None, None)
+    assert passed["approval"] == {"required": True, "approval_id": None, "expires_at": None}
+    assert (refused["accepted"], refused["result"]["error"]["code"]) == (False, "TYPE_COERCION")
+    assert refused["action_id"] is None
+    assert operator_key.get("/actions").json()["items"] == []
+    counts = agent.get(f"/sessions/{session['session_id']}").json()
+    assert (counts["calls_accepted"], counts["calls_refused"]) == (1, 1)
+
+
 @pytest.mark.req("R-AP-02", "R-TG-04")
 def test_an_irreversible_call_is_validated_and_waits_for_people(agent: Api, session: dict):
     result = propose(agent, session, call(session))["results"][0]

@@ -82,6 +82,14 @@ def test_a_claim_takes_only_wanted_tools_and_no_more_than_its_limit(shop: Worksh
     assert len(shop.claim(limit=10)) == 1
 
 
+def test_a_claim_of_certain_actions_takes_no_other(shop: Workshop):
+    shop.propose("write_document")
+    second = shop.propose("write_document", **document("notes/more.md", "More."))
+    found = shop.claim(limit=10, actions=[second])
+    assert [order["action_id"] for order in found] == [second]
+    assert shop.claim(actions=[]) == []
+
+
 def test_a_grant_is_for_one_executor_one_action_and_a_short_while(shop: Workshop):
     order = shop.claimed()
     claims = read_claims(order["grant"])
