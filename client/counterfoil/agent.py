@@ -2,25 +2,57 @@
 
 An agent proposes; it never executes and never decides. A refused call is an answer (`accepted` is
 false and `code` says why), not an exception. What may be told to a user is `Agent.report(...)` and
-nothing else.
+nothing else, or a message that `Session.guard(...)` allows.
+
+`Agent` and `Session` block; `AsyncAgent` and `AsyncSession` have the same methods, awaited.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Generic, Literal, TypeVar
 
 import httpx
 
+from counterfoil import reading
+from counterfoil.answers import (
+    SETTLED,
+    Answered,
+    AskCheck,
+    CallResult,
+    CallResults,
+    Cancelled,
+    Context,
+    Contract,
+    Guarded,
+    Opened,
+    Outcome,
+    Pin,
+    Question,
+    Report,
+    SessionState,
+    Status,
+    Summary,
+)
+from counterfoil.async_connection import AsyncConnection
+from counterfoil.backoff import Backoff
 from counterfoil.connection import Connection
+from counterfoil.request import Pause, Plan, Request, asked
+from counterfoil.stream import AsyncStream, Stream
 from counterfoil.trace import Trace, new_trace
 
-_SEND_AGAIN_FOR_S = 30.0
+T = TypeVar("T")
+SessionT = TypeVar("SessionT")
 
 OnFailure = Literal["stop", "compensate"]
 """What a failed step does to its run: nothing but end it, or take what was done before it back."""
+
+_PATIENCE_S = 20
+_ENDS_WAITING = SETTLED | {"REVIEW_REQUIRED"}
 
 
 @dataclass(frozen=True)
@@ -55,45 +87,49 @@ class Call:
         return {"call_id": self.call_id, "tool": self.tool, "arguments": self.arguments, **chosen}
 
 
-@dataclass(frozen=True)
-class CallResult:
-    """What the gate answered to one call."""
+class ActionAsking:
+    """What an agent may ask about its own actions."""
 
-    call_id: str
-    accepted: bool
-    action_id: str | None
-    state: str | None
-    code: str | None
-    message: str | None
-    hint: str | None
-    suggestion: Any
-    approval: Mapping[str, Any]
-    user_status: Mapping[str, Any]
-    raw: Mapping[str, Any]
+    @asked
+    def status(self, action_id: str, *, wait_s: int = 0) -> Request[Status]:
+        """Where an action stands; the console waits up to `wait_s` (30 at most) while people decide."""
+        params = {"wait_s": wait_s} if wait_s else None
+        return Request("GET", f"/actions/{action_id}", reading.status, params=params, patience_s=wait_s)
+
+    @asked
+    def report(self, action_id: str) -> Request[Report]:
+        """What may be said about an action now."""
+        return Request("GET", f"/actions/{action_id}/report", reading.report)
+
+    @asked
+    def cancel(self, action_id: str, *, reason: str = "") -> Request[Cancelled]:
+        """Withdraw an action that has not started."""
+        body = {"reason": reason} if reason else {}
+        return Request("POST", f"/actions/{action_id}/cancel", reading.cancelled, body)
+
+    @asked
+    def answer(self, question: Question, text: str) -> Request[Answered]:
+        """Answer what a person asked; the words are shown as the agent's own and let nothing run."""
+        body = {"question_id": question.question_id, "text": text}
+        return Request("POST", f"/actions/{question.action_id}/answers", reading.answered, body)
+
+    @asked
+    def wait(self, action_id: str, *, for_s: float = 30.0) -> Plan[Outcome]:
+        """Look after an action until it is settled or waits for a review, for `for_s` seconds at most.
+        The end of the waiting is no denial: the outcome says how it stands, and is asked for again.
+        """
+        return (yield from _waiting(action_id, for_s))
 
 
-@dataclass(frozen=True)
-class Report:
-    """The only text about an action that may be told to a user."""
+class AgentAsking(ActionAsking, Generic[SessionT]):
+    """What both kinds of agent can do."""
 
-    code: str
-    text: str
-    completed: bool
-    trust_level: int | None
+    agent_id: str
 
-
-class Agent:
-    """One registered agent, as its key lets it act."""
-
-    def __init__(self, *, url: str, key: str, agent_id: str, http: httpx.Client | None = None) -> None:
-        self.agent_id = agent_id
-        self._connection = Connection(url=url, key=key, http=http)
-
-    def close(self) -> None:
-        self._connection.close()
-
+    @asked
     def open_session(
         self,
+        /,
         *,
         goal: str,
         ttl_seconds: int,
@@ -102,7 +138,7 @@ class Agent:
         on_failure: OnFailure | None = None,
         trace: Trace | None = None,
         **options: Any,
-    ) -> Session:
+    ) -> Request[SessionT]:
         """Pin a goal and learn which tools this session may call; `options` are the other fields of
         the handshake.
 
@@ -117,95 +153,261 @@ class Agent:
             body["on_failure"] = on_failure
         if tools is not None:
             body["tools"] = list(tools)
-        answer = self._connection.write("/sessions", body, give_up_after_s=_SEND_AGAIN_FOR_S, trace=trace)
-        return Session(connection=self._connection, goal=goal, trace=trace, answer=answer)
 
-    def status(self, action_id: str) -> dict[str, Any]:
-        """The state of one of this agent's actions."""
-        answer: dict[str, Any] = self._connection.get(f"/actions/{action_id}")
-        return answer
+        def read(answer: Any) -> SessionT:
+            return self._session(goal, trace, reading.opened(answer))
 
-    def report(self, action_id: str) -> Report:
-        """What may be said about an action now."""
-        answer = self._connection.get(f"/actions/{action_id}/report")
-        return Report(
-            code=answer["code"],
-            text=answer["text"],
-            completed=answer["completed"],
-            trust_level=answer.get("trust_level"),
-        )
+        return Request("POST", "/sessions", read, body, trace=trace)
 
-    def run(self, run_id: str) -> dict[str, Any]:
+    @asked
+    def run(self, run_id: str) -> Request[Mapping[str, Any]]:
         """One of this agent's runs: its steps, what was reversed, and whether it is being taken back."""
-        answer: dict[str, Any] = self._connection.get(f"/runs/{run_id}")
-        return answer
+        return Request("GET", f"/runs/{run_id}", _as_it_is)
 
-    def cancel(self, action_id: str) -> dict[str, Any]:
-        """Withdraw an action that has not started."""
-        path = f"/actions/{action_id}/cancel"
-        answer: dict[str, Any] = self._connection.write(path, {}, give_up_after_s=_SEND_AGAIN_FOR_S)
-        return answer
+    def _session(self, goal: str, trace: Trace, opened: Opened) -> SessionT:
+        raise NotImplementedError
 
 
-class Session:
-    """A session with its pinned goal; each call of it restates the goal or names the pin."""
+class SessionAsking(ActionAsking):
+    """What both kinds of session can do; each call restates the goal or names the pin."""
 
-    def __init__(self, *, connection: Connection, goal: str, trace: Trace, answer: Mapping[str, Any]) -> None:
-        self.session_id: str = answer["session_id"]
-        self.run_id: str = answer.get("workflow_run_id") or self.session_id
-        self.contract: Mapping[str, Any] = answer.get("contract") or {}
-        self.pin: Mapping[str, Any] = answer.get("pin") or {}
+    def __init__(self, goal: str, trace: Trace, opened: Opened) -> None:
+        self.session_id: str = opened.session_id
+        self.run_id: str = opened.run_id
+        self.contract: Contract = opened.contract
+        self.pin: Pin = opened.pin
         self.goal = goal
         self.trace = trace
-        self._connection = connection
 
-    def call(self, call: Call, *, goal: str | None = None) -> CallResult:
+    @asked
+    def call(self, call: Call, *, goal: str | None = None) -> Request[CallResult]:
         """Propose one call; `goal` restates the goal in words, else the pin's hash is sent."""
-        return self.calls([call], goal=goal)[0]
+        return self._calls([call], goal, reading.first_result)
 
-    def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> list[CallResult]:
+    @asked
+    def calls(self, calls: Sequence[Call], *, goal: str | None = None) -> Request[CallResults]:
         """Propose several calls at once; a refused one does not disturb the others."""
-        bodies = [call.body(goal=goal, pin_hash=self.pin.get("hash")) for call in calls]
-        answer = self._connection.write(
-            f"{self._path}/calls",
-            {"calls": bodies},
-            give_up_after_s=_SEND_AGAIN_FOR_S,
-            trace=self.trace.child(),
-        )
-        return [_result(item) for item in answer["results"]]
+        return self._calls(calls, goal, reading.call_results)
 
-    def matches(self, goal: str) -> bool:
+    @asked
+    def attempt(self, call: Call, *, for_s: float = 30.0, goal: str | None = None) -> Plan[Outcome]:
+        """Propose one call and look after it for `for_s` seconds at most: how far it came."""
+        result: CallResult = yield self._calls([call], goal, reading.first_result)
+        if result.action_id is None or not result.accepted or call.dry_run:
+            return Outcome(settled=True, action_id=result.action_id, state=result.state, call=result)
+        return (yield from _waiting(result.action_id, for_s, result))
+
+    @asked
+    def ask_check(self, goal: str) -> Request[AskCheck]:
+        """Whether `goal` still says what was pinned, and why not."""
+        return self._post("/ask-check", reading.ask_check, {"goal": goal})
+
+    @asked
+    def matches(self, goal: str) -> Request[bool]:
         """Whether `goal` still says what was pinned."""
-        path = f"{self._path}/ask-check"
-        answer = self._connection.write(path, {"goal": goal}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace)
-        return bool(answer["match"])
+        return self._post("/ask-check", lambda answer: reading.ask_check(answer).match, {"goal": goal})
 
-    def state(self) -> dict[str, Any]:
-        """The session with its counts and flags."""
-        answer: dict[str, Any] = self._connection.get(self._path)
-        return answer
+    @asked
+    def state(self) -> Request[SessionState]:
+        """The session with its counts, and what people ask the agent."""
+        return Request("GET", self._path, reading.session_state, trace=self.trace)
 
-    def close(self) -> None:
-        """End the session; its actions go on."""
-        self._connection.write(f"{self._path}/close", {}, give_up_after_s=_SEND_AGAIN_FOR_S, trace=self.trace)
+    @asked
+    def context(self) -> Request[Context]:
+        """What the model may rely on in its next turn: verified facts only."""
+        return Request("GET", f"{self._path}/context", reading.context, trace=self.trace)
+
+    @asked
+    def summary(self) -> Request[Summary]:
+        """The session in at most six lines, from the record."""
+        return Request("GET", f"{self._path}/summary", reading.summary, trace=self.trace)
+
+    @asked
+    def guard(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Request[Guarded]:
+        """Whether a message claims only what the record bears out; a blocked one comes corrected."""
+        return self._guard(message, claims)
+
+    @asked
+    def guarded(self, message: str, *, claims: Sequence[Mapping[str, Any]] | None = None) -> Plan[str]:
+        """The message if the guard allows it, else its correction: what may be sent to the user."""
+        found: Guarded = yield self._guard(message, claims)
+        return message if found.allowed else found.corrected or ""
+
+    @asked
+    def end(self) -> Request[None]:
+        """End the session at the console; its actions go on."""
+        return self._post("/close", lambda _: None, {})
 
     @property
     def _path(self) -> str:
         return f"/sessions/{self.session_id}"
 
+    def _calls(self, calls: Sequence[Call], goal: str | None, read: Any) -> Request[Any]:
+        bodies = [call.body(goal=goal, pin_hash=self.pin.hash) for call in calls]
+        return Request("POST", f"{self._path}/calls", read, {"calls": bodies}, trace=self.trace.child())
 
-def _result(item: Mapping[str, Any]) -> CallResult:
-    error = (item.get("result") or {}).get("error") or {}
-    return CallResult(
-        call_id=item["call_id"],
-        accepted=bool(item["accepted"]),
-        action_id=item.get("action_id"),
-        state=item.get("state"),
-        code=error.get("code"),
-        message=error.get("message"),
-        hint=item.get("hint"),
-        suggestion=item.get("suggestion"),
-        approval=item.get("approval") or {},
-        user_status=item.get("user_status") or {},
-        raw=item,
+    def _guard(self, message: str, claims: Sequence[Mapping[str, Any]] | None) -> Request[Guarded]:
+        stated = {"claims": [dict(claim) for claim in claims]} if claims else {}
+        return self._post("/guard", reading.guarded, {"message": message, **stated})
+
+    def _post(self, rest: str, read: Any, body: Mapping[str, Any]) -> Request[Any]:
+        return Request("POST", f"{self._path}{rest}", read, body, trace=self.trace)
+
+
+class Session(SessionAsking):
+    """A session with its pinned goal. As a context manager it is ended when its block is left."""
+
+    def __init__(self, connection: Connection, goal: str, trace: Trace, opened: Opened) -> None:
+        super().__init__(goal, trace, opened)
+        self._connection = connection
+
+    def send(self, request: Request[T]) -> T:
+        return self._connection.send(request)
+
+    def carry_out(self, plan: Plan[T]) -> T:
+        return self._connection.carry_out(plan)
+
+    def stream(self, *, last_event_id: str = "", **options: float) -> Stream:
+        """What happens in the session from now on, or from a place in the stream."""
+        return Stream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
+
+    def close(self) -> None:
+        """End the session; its actions go on."""
+        self.end()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class AsyncSession(SessionAsking):
+    """The same session for a program that awaits."""
+
+    def __init__(self, connection: AsyncConnection, goal: str, trace: Trace, opened: Opened) -> None:
+        super().__init__(goal, trace, opened)
+        self._connection = connection
+
+    async def send(self, request: Request[T]) -> T:
+        return await self._connection.send(request)
+
+    async def carry_out(self, plan: Plan[T]) -> T:
+        return await self._connection.carry_out(plan)
+
+    def stream(self, *, last_event_id: str = "", **options: float) -> AsyncStream:
+        """What happens in the session from now on, or from a place in the stream."""
+        return AsyncStream(self._connection, f"{self._path}/stream", last_event_id=last_event_id, **options)
+
+    async def close(self) -> None:
+        """End the session; its actions go on."""
+        await self.end()
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class Agent(AgentAsking[Session]):
+    """One registered agent, as its key lets it act."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        agent_id: str,
+        http: httpx.Client | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self._connection = Connection(url=url, key=key, http=http, backoff=backoff)
+
+    def send(self, request: Request[T]) -> T:
+        return self._connection.send(request)
+
+    def carry_out(self, plan: Plan[T]) -> T:
+        return self._connection.carry_out(plan)
+
+    def close(self) -> None:
+        """Let go of the connections; sessions stay open at the console."""
+        self._connection.close()
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _session(self, goal: str, trace: Trace, opened: Opened) -> Session:
+        return Session(self._connection, goal, trace, opened)
+
+
+class AsyncAgent(AgentAsking[AsyncSession]):
+    """The same agent for a program that awaits."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        agent_id: str,
+        http: httpx.AsyncClient | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.agent_id = agent_id
+        self._connection = AsyncConnection(url=url, key=key, http=http, backoff=backoff)
+
+    async def send(self, request: Request[T]) -> T:
+        return await self._connection.send(request)
+
+    async def carry_out(self, plan: Plan[T]) -> T:
+        return await self._connection.carry_out(plan)
+
+    async def close(self) -> None:
+        """Let go of the connections; sessions stay open at the console."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> AsyncAgent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _session(self, goal: str, trace: Trace, opened: Opened) -> AsyncSession:
+        return AsyncSession(self._connection, goal, trace, opened)
+
+
+def _waiting(action_id: str, for_s: float, call: CallResult | None = None) -> Plan[Outcome]:
+    until, pause = time.monotonic() + for_s, 0.3
+    path = f"/actions/{action_id}"
+    while True:
+        left = max(0.0, until - time.monotonic())
+        patience = min(int(left), _PATIENCE_S)
+        params = {"wait_s": patience} if patience else None
+        stands: Status = yield Request("GET", path, reading.status, params=params, patience_s=patience)
+        left = until - time.monotonic()
+        if stands.state in _ENDS_WAITING or left <= 0.0:
+            break
+        yield Pause(min(pause, left))
+        pause = min(pause * 1.5, 5.0)
+    report: Report = yield Request("GET", f"{path}/report", reading.report)
+    return Outcome(
+        settled=stands.settled,
+        action_id=action_id,
+        state=stands.state,
+        call=call,
+        report=report,
+        approval=stands.approval,
     )
+
+
+def _as_it_is(answer: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = answer
+    return found

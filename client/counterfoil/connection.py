@@ -1,26 +1,31 @@
 """HTTP to the console: one key, one Idempotency-Key per write, problems as exceptions.
 
 A write that got no answer may have been carried out. Sending it again is safe only with the
-Idempotency-Key of the first try: the console then gives the first answer back. `write` does exactly
-that, and nothing else retries.
+Idempotency-Key of the first try: the console then gives the first answer back. `send` and `write`
+do exactly that, under the rules of `counterfoil.backoff`; `get` and `post` try once.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
+from counterfoil import wire
+from counterfoil.backoff import PASSING, Backoff
 from counterfoil.canonical import read
-from counterfoil.problems import ConsoleFault, Problem, TooMany, Unreachable, problem
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.request import Pause, Plan, Request
 from counterfoil.trace import Trace
+from counterfoil.wire import API
 
-API = "/api/v1"
+T = TypeVar("T")
 Headers = Mapping[str, str]
 _CLOCK_TOLERANCE_S = 2.0
 
@@ -28,15 +33,24 @@ _CLOCK_TOLERANCE_S = 2.0
 class Connection:
     """The console as one key sees it."""
 
-    def __init__(self, *, url: str, key: str, timeout_s: float = 15.0, http: httpx.Client | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        timeout_s: float = 15.0,
+        http: httpx.Client | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
-        self._http = http or httpx.Client(timeout=timeout_s)
+        self.http = http or httpx.Client(timeout=timeout_s)
+        self.authorization = f"Bearer {key}"
+        self.backoff = backoff or Backoff()
         self._timeout_s = timeout_s
-        self._authorization = f"Bearer {key}"
         self._offset_s = 0.0
 
     def close(self) -> None:
-        self._http.close()
+        self.http.close()
 
     def address(self, path: str) -> str:
         """The full address of an API path."""
@@ -48,14 +62,34 @@ class Connection:
         """
         return time.time() + self._offset_s
 
+    def send(self, request: Request[T]) -> T:
+        """What a request's answer says, after as many tries as the back-off allows."""
+        sent = wire.parts(request, timeout_s=self._timeout_s)
+        return request.read(self._tried(self.backoff, lambda: self._send(request.method, request.path, **sent)))
+
+    def carry_out(self, plan: Plan[T]) -> T:
+        """The result of a plan."""
+        said: Any = None
+        while True:
+            try:
+                step = plan.send(said)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                said = None
+            else:
+                said = self.send(step)
+
     def get(self, path: str, *, params: Mapping[str, Any] | None = None, trace: Trace | None = None) -> Any:
-        """The answer to a GET."""
+        """The answer to one GET, sent once."""
         return self._send("GET", path, params=params, headers=_traced(trace))
 
     def keys(self) -> Any:
         """The keys that the console signs grants with (JWKS)."""
         try:
-            response = self._http.get(f"{self.url}/.well-known/jwks.json", timeout=self._timeout_s)
+            response = self.http.get(f"{self.url}/.well-known/jwks.json", timeout=self._timeout_s)
             response.raise_for_status()
         except httpx.HTTPError as fault:
             raise Unreachable(f"the keys: {type(fault).__name__} {fault}".strip()) from fault
@@ -91,41 +125,40 @@ class Connection:
         stop: threading.Event | None = None,
     ) -> Any:
         """A POST that is sent again, as the same write, until it is answered or `give_up_after_s`
-        have passed.
+        have passed; for an executor, whose word must arrive, a 500 may pass too.
 
         `headers` is called for each try, for headers that are good once (a DPoP proof).
         """
         same = idempotency_key or str(uuid.uuid4())
-        deadline = time.monotonic() + give_up_after_s
-        pause = 0.2
+        backoff = Backoff(give_up_after_s=give_up_after_s, statuses=PASSING | {500})
+
+        def once() -> Any:
+            extra = headers() if headers else None
+            return self.post(path, body, trace=trace, idempotency_key=same, headers=extra)
+
+        return self._tried(backoff, once, stop)
+
+    def _tried(self, backoff: Backoff, once: Callable[[], Any], stop: threading.Event | None = None) -> Any:
+        began, tries = time.monotonic(), 0
         while True:
+            tries += 1
             try:
-                extra = headers() if headers else None
-                return self.post(path, body, trace=trace, idempotency_key=same, headers=extra)
-            except (Unreachable, ConsoleFault, TooMany) as fault:
-                wait = max(pause, _asked_to_wait(fault))
-                if time.monotonic() + wait > deadline or (stop is not None and stop.is_set()):
+                return once()
+            except (Problem, Unreachable) as fault:
+                spent = time.monotonic() - began
+                wait = backoff.pause(fault, tries=tries, spent_s=spent, chance=random.random())
+                if wait is None or (stop is not None and stop.is_set()):
                     raise
             _wait(wait, stop)
-            pause = min(pause * 2, 10.0)
 
     def _send(self, method: str, path: str, **request: Any) -> Any:
-        headers = {
-            "Authorization": self._authorization,
-            "Accept": "application/json",
-            **request.pop("headers", {}),
-        }
+        headers = wire.head(self.authorization, request.pop("headers", {}))
         try:
-            response = self._http.request(method, self.address(path), headers=headers, **request)
+            response = self.http.request(method, self.address(path), headers=headers, **request)
         except httpx.TransportError as fault:
-            raise Unreachable(f"{method} {path}: {type(fault).__name__} {fault}".strip()) from fault
+            raise wire.unreachable(method, path, fault) from fault
         self._see_clock(response)
-        if not response.is_success:
-            raise problem(response)
-        try:
-            return read(response.content) if response.content else None
-        except ValueError as fault:
-            raise Unreachable(f"{method} {path}: the answer is not JSON ({fault})") from fault
+        return wire.answer(method, path, response)
 
     def _see_clock(self, response: httpx.Response) -> None:
         date = response.headers.get("Date")
@@ -142,10 +175,6 @@ class Connection:
 
 def _traced(trace: Trace | None) -> dict[str, str]:
     return {"traceparent": trace.traceparent} if trace else {}
-
-
-def _asked_to_wait(fault: Exception) -> float:
-    return (fault.retry_after_s or 0.0) if isinstance(fault, Problem) else 0.0
 
 
 def _wait(seconds: float, stop: threading.Event | None) -> None:

@@ -97,7 +97,7 @@ class Sender:
         waiting = 0
         for action_id, sent in list(self._open.items())[:_FOLLOWED]:
             try:
-                state = self._stage.agent.status(action_id)["state"]
+                state = self._stage.agent.status(action_id).state
                 report = self._stage.agent.report(action_id)
             except (Problem, Unreachable) as fault:
                 log.warning("%s: %s", action_id, fault)

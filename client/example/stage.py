@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from counterfoil.agent import Agent, Call, CallResult, Session
+from counterfoil.agent import Agent, Call, Session
+from counterfoil.answers import CallResult
 from counterfoil.canonical import digest
 from example import faults
 from example.faults import Fault

@@ -9,7 +9,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -38,12 +38,18 @@ class Seen:
 
 @dataclass
 class Answer:
-    """What to answer once; `silent` closes the connection after the request was read."""
+    """What to answer once; `silent` closes the connection after the request was read.
+
+    `chunks` are sent as a stream instead of the body; after the last one the connection is held for
+    `hold_s`, then it breaks off.
+    """
 
     status: int = 200
     body: Any = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     silent: bool = False
+    chunks: Sequence[bytes] | None = None
+    hold_s: float = 0.0
 
 
 class StandIn:
@@ -53,6 +59,7 @@ class StandIn:
         self.url = url
         self.ahead_s = 0.0
         self.seen: list[Seen] = []
+        self.over = threading.Event()
         self._plans: dict[str, list[Answer | Callable[[Seen], Answer]]] = {}
         self._lock = threading.RLock()
 
@@ -85,12 +92,13 @@ def stand_in() -> Iterator[StandIn]:
     """A stand-in console on a free port of this machine."""
     server = _Server(("127.0.0.1", 0), BaseHTTPRequestHandler)
     console = StandIn(f"http://127.0.0.1:{server.server_address[1]}")
-    server.RequestHandlerClass = _handler(console)
+    server.RequestHandlerClass = type("Handler", (_Handler,), {"console": console})
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield console
     finally:
+        console.over.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -146,35 +154,48 @@ def refusal(status: int, code: str, **more: Any) -> Answer:
     return Answer(status, body | more, {"Content-Type": "application/problem+json"})
 
 
-def _handler(console: StandIn) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    console: StandIn
+    protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
-            self._serve()
+    def do_GET(self) -> None:
+        self._serve()
 
-        def do_POST(self) -> None:
-            self._serve()
+    def do_POST(self) -> None:
+        self._serve()
 
-        def log_message(self, *_: Any) -> None:
-            pass
+    def log_message(self, *_: Any) -> None:
+        pass
 
-        def _serve(self) -> None:
-            text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            body = json.loads(text) if text else None
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = console.answer(Seen(self.command, self.path, headers, body))
-            if answer.silent:
-                self.close_connection = True
-                return
-            data = json.dumps(answer.body).encode()
-            date = formatdate(time.time() + console.ahead_s, usegmt=True)
-            self.send_response_only(answer.status)
-            defaults = {"Content-Type": "application/json", "Date": date}
-            for name, value in (defaults | answer.headers).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def _serve(self) -> None:
+        text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = json.loads(text) if text else None
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.console.answer(Seen(self.command, self.path, headers, body))
+        if answer.silent:
+            self.close_connection = True
+        elif answer.chunks is not None:
+            self._stream(answer.chunks, answer.hold_s)
+        else:
+            self._answer(answer)
 
-    return Handler
+    def _answer(self, answer: Answer) -> None:
+        data = json.dumps(answer.body).encode()
+        date = formatdate(time.time() + self.console.ahead_s, usegmt=True)
+        self.send_response_only(answer.status)
+        defaults = {"Content-Type": "application/json", "Date": date}
+        for name, value in (defaults | answer.headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, chunks: Sequence[bytes], hold_s: float) -> None:
+        self.close_connection = True
+        self.send_response_only(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for chunk in chunks:
+            self.wfile.write(chunk)
+            self.wfile.flush()
+        self.console.over.wait(hold_s)

@@ -5,6 +5,7 @@ import pytest
 
 from counterfoil import problems
 from counterfoil.agent import Agent, Call
+from counterfoil.backoff import Backoff
 from counterfoil.connection import Connection
 from counterfoil.trace import Trace, new_trace, read_trace
 from tests.client.consoles import Answer, refusal, stand_in
@@ -41,7 +42,8 @@ def console():
 
 @pytest.fixture
 def agent(console):
-    agent = Agent(url=console.url, key="cf_agent_test", agent_id="shop-assistant")
+    brief = Backoff(give_up_after_s=1.0)
+    agent = Agent(url=console.url, key="cf_agent_test", agent_id="shop-assistant", backoff=brief)
     yield agent
     agent.close()
 

@@ -25,7 +25,8 @@ from console.installation import ROOT, Installation
 from console.keys import write_private
 from console.live_example import Words
 from console.processes import Child, Supervisor, tail, wait_until
-from counterfoil.agent import Agent, Call, CallResult
+from counterfoil.agent import Agent, Call
+from counterfoil.answers import CallResult
 from example.cases import BY_NAME
 from example.environment import AGENT_ID
 from example.shop import Shop

@@ -1,0 +1,276 @@
+"""The console's answers to an agent, as frozen dataclasses.
+
+Each is read from what the API sent; fields that a newer console adds are left out here and stay in
+`raw` where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SETTLED = frozenset({"RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
+"""The states in which an action stays, unless a later reading contradicts it."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool that a session may call, with the schema of its arguments."""
+
+    name: str
+    version: str
+    description: str
+    arguments_schema: Json
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a session may call, and which state of the registry that was taken from."""
+
+    tools: tuple[Tool, ...] = ()
+    sub_tools_disclosed: tuple[str, ...] = ()
+    registry_version: str = ""
+    registry_fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The hash of the pinned goal, and when the pin ends."""
+
+    hash: str | None = None
+    expires_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The answer to a handshake."""
+
+    session_id: str
+    run_id: str
+    contract: Contract
+    pin: Pin
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person asks the agent before deciding on an action."""
+
+    question_id: str
+    action_id: str
+    text: str
+    at: str
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """A session with its counts and what people ask in it."""
+
+    session_id: str
+    calls_accepted: int
+    calls_refused: int
+    acceptance_rate: float | None
+    closed: bool
+    questions: tuple[Question, ...]
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class AskCheck:
+    """Whether a restated goal is the pinned one, and why not."""
+
+    match: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What the gate answered to one call; a refused one has a code, a hint and, where there is one, a suggestion."""
+
+    call_id: str
+    accepted: bool
+    action_id: str | None
+    state: str | None
+    code: str | None
+    message: str | None
+    hint: str | None
+    suggestion: Any
+    errors: tuple[Json, ...]
+    approval: Json
+    user_status: Json
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CallResults:
+    """The answers to a batch of calls in their order, and the word on what to do next."""
+
+    results: tuple[CallResult, ...]
+    nudge: str
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, place: int) -> CallResult:
+        return self.results[place]
+
+    def __iter__(self) -> Iterator[CallResult]:
+        return iter(self.results)
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """What the agent is to do after people decided."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of the request to people; `waiting` means that nothing is decided, and is no denial."""
+
+    approval_id: str
+    decision: str
+    waiting: bool
+    reason: str | None
+    next: NextStep
+    superseded_by: str | None
+    more: Json
+    decide_by: str | None
+    release_by: str | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one action stands, as its agent may know it."""
+
+    action_id: str
+    state: str
+    tool: str
+    target: str
+    contradicted: bool
+    approval: Verdict | None
+    questions: tuple[Question, ...]
+    supersedes: str | None
+    user_status: Json
+    raw: Json = field(repr=False)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has come to its end."""
+        return self.state in SETTLED
+
+
+@dataclass(frozen=True)
+class Report:
+    """The only text about an action that may be told to a user."""
+
+    code: str
+    text: str
+    completed: bool
+    trust_level: int | None
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """An action that was withdrawn before it started."""
+
+    action_id: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer to a question, as the record keeps it."""
+
+    question_id: str
+    line_id: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One verified fact, for the next turn of a model."""
+
+    action_id: str | None
+    state: str | None
+    statement: str
+    trust_level: int | None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a model may rely on in its next turn: verified facts, what is unresolved, and both as text."""
+
+    text: str
+    facts: tuple[Fact, ...]
+    unresolved: tuple[Json, ...]
+    raw: Json = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A session in at most six lines, from the record and not from the model."""
+
+    lines: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One claim that the record does not bear out."""
+
+    code: str
+    span: tuple[int, int] | None
+    claim: str
+    action_id: str | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What the guard says of a message; a blocked one comes with the text that may be sent instead."""
+
+    verdict: str
+    violations: tuple[Violation, ...]
+    corrected: str | None
+    raw: Json = field(repr=False)
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the message may be sent as it is."""
+        return self.verdict == "ALLOW"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a proposed call came within the time that somebody waited for it.
+
+    `settled` says that nothing more will come of it: the gate refused the call, it was a dry run, or
+    the action has ended. Where it is false the outcome is a handle: ask again with `action_id`. That
+    the waiting is over says nothing against the action, and is no denial.
+    """
+
+    settled: bool
+    action_id: str | None
+    state: str | None
+    call: CallResult | None = None
+    report: Report | None = None
+    approval: Verdict | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the gate did not take the call."""
+        return self.call is not None and not self.call.accepted
+
+    @property
+    def held(self) -> bool:
+        """Whether people have yet to decide."""
+        return not self.settled and self.approval is not None and self.approval.waiting
+
+    @property
+    def completed(self) -> bool:
+        """Whether it was done and confirmed: the only ground for telling anybody so."""
+        return self.report is not None and self.report.completed

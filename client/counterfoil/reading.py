@@ -1,0 +1,186 @@
+"""How the console's answers become dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from counterfoil import answers
+from counterfoil.answers import Json
+
+T = TypeVar("T")
+
+
+def opened(answer: Json) -> answers.Opened:
+    """The answer to a handshake."""
+    contract, pin = answer.get("contract") or {}, answer.get("pin") or {}
+    return answers.Opened(
+        session_id=answer["session_id"],
+        run_id=answer.get("workflow_run_id") or answer["session_id"],
+        contract=answers.Contract(
+            tools=_each(tool, contract.get("tools")),
+            sub_tools_disclosed=tuple(contract.get("sub_tools_disclosed") or ()),
+            registry_version=contract.get("registry_version") or "",
+            registry_fingerprint=contract.get("registry_fingerprint") or "",
+        ),
+        pin=answers.Pin(pin.get("hash"), pin.get("expires_at")),
+    )
+
+
+def tool(item: Json) -> answers.Tool:
+    """One disclosed tool."""
+    return answers.Tool(
+        name=item["name"],
+        version=item.get("version") or "",
+        description=item.get("description") or "",
+        arguments_schema=item.get("arguments_schema") or {"type": "object"},
+    )
+
+
+def session_state(answer: Json) -> answers.SessionState:
+    """A session with its counts."""
+    return answers.SessionState(
+        session_id=answer["session_id"],
+        calls_accepted=answer.get("calls_accepted") or 0,
+        calls_refused=answer.get("calls_refused") or 0,
+        acceptance_rate=answer.get("acceptance_rate"),
+        closed=bool(answer.get("closed")),
+        questions=_each(question, answer.get("questions")),
+        raw=answer,
+    )
+
+
+def question(item: Json) -> answers.Question:
+    """One question to the agent."""
+    return answers.Question(item["question_id"], item["action_id"], item["text"], item.get("at") or "")
+
+
+def ask_check(answer: Json) -> answers.AskCheck:
+    """Whether a restated goal matches."""
+    return answers.AskCheck(bool(answer["match"]), answer.get("reason"))
+
+
+def call_results(answer: Json) -> answers.CallResults:
+    """The answers to a batch."""
+    return answers.CallResults(_each(call_result, answer["results"]), answer.get("nudge") or "")
+
+
+def call_result(item: Json) -> answers.CallResult:
+    """The answer to one call of a batch."""
+    error = (item.get("result") or {}).get("error") or {}
+    return answers.CallResult(
+        call_id=item["call_id"],
+        accepted=bool(item["accepted"]),
+        action_id=item.get("action_id"),
+        state=item.get("state"),
+        code=error.get("code"),
+        message=error.get("message"),
+        hint=item.get("hint"),
+        suggestion=item.get("suggestion"),
+        errors=tuple(item.get("errors") or ()),
+        approval=item.get("approval") or {},
+        user_status=item.get("user_status") or {},
+        raw=item,
+    )
+
+
+def first_result(answer: Json) -> answers.CallResult:
+    """The answer to a batch of one."""
+    return call_results(answer).results[0]
+
+
+def status(answer: Json) -> answers.Status:
+    """Where an action stands."""
+    approval = answer.get("approval")
+    return answers.Status(
+        action_id=answer["action_id"],
+        state=answer["state"],
+        tool=answer.get("tool") or "",
+        target=answer.get("target") or "",
+        contradicted=bool(answer.get("contradicted")),
+        approval=verdict(approval) if approval else None,
+        questions=_each(question, answer.get("questions")),
+        supersedes=answer.get("supersedes"),
+        user_status=answer.get("user_status") or {},
+        raw=answer,
+    )
+
+
+def verdict(item: Json) -> answers.Verdict:
+    """What became of the request to people."""
+    step = item.get("next") or {}
+    return answers.Verdict(
+        approval_id=item["approval_id"],
+        decision=item["decision"],
+        waiting=bool(item["waiting"]),
+        reason=item.get("reason"),
+        next=answers.NextStep(step.get("code") or "", step.get("text") or ""),
+        superseded_by=item.get("superseded_by"),
+        more=item.get("more") or {},
+        decide_by=item.get("decide_by"),
+        release_by=item.get("release_by"),
+    )
+
+
+def report(answer: Json) -> answers.Report:
+    """What may be told."""
+    return answers.Report(answer["code"], answer["text"], bool(answer["completed"]), answer.get("trust_level"))
+
+
+def cancelled(answer: Json) -> answers.Cancelled:
+    """An action that was withdrawn."""
+    return answers.Cancelled(answer["action_id"], answer["state"])
+
+
+def answered(answer: Json) -> answers.Answered:
+    """An answer on record."""
+    return answers.Answered(answer["question_id"], answer["line_id"])
+
+
+def context(answer: Json) -> answers.Context:
+    """What a model may rely on."""
+    return answers.Context(
+        text=answer["text"],
+        facts=_each(_fact, answer.get("facts")),
+        unresolved=tuple(answer.get("unresolved") or ()),
+        raw=answer,
+    )
+
+
+def summary(answer: Json) -> answers.Summary:
+    """A session in a few lines."""
+    return answers.Summary(tuple(answer["lines"]), answer["text"])
+
+
+def guarded(answer: Json) -> answers.Guarded:
+    """What the guard says of a message."""
+    return answers.Guarded(
+        verdict=answer["verdict"],
+        violations=_each(_violation, answer.get("violations")),
+        corrected=answer.get("corrected"),
+        raw=answer,
+    )
+
+
+def _fact(item: Json) -> answers.Fact:
+    return answers.Fact(item.get("action_id"), item.get("state"), item["statement"], item.get("trust_level"))
+
+
+def _violation(item: Json) -> answers.Violation:
+    return answers.Violation(
+        code=item["code"],
+        span=_span(item.get("span")),
+        claim=item.get("claim") or "",
+        action_id=item.get("action_id"),
+        detail=item.get("detail") or "",
+    )
+
+
+def _span(value: Any) -> tuple[int, int] | None:
+    if isinstance(value, dict):
+        value = (value.get("start"), value.get("end"))
+    return (int(value[0]), int(value[1])) if value else None
+
+
+def _each(one: Callable[[Json], T], items: Sequence[Json] | None) -> tuple[T, ...]:
+    return tuple(one(item) for item in items or ())

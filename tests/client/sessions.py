@@ -1,0 +1,81 @@
+"""What a console answers to an agent, for the tests of the client library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.client.consoles import Answer, StandIn
+
+SESSION: dict[str, Any] = {
+    "session_id": "ses-1",
+    "contract": {
+        "sub_tools_disclosed": ["issue_refund"],
+        "registry_version": "1.0.0",
+        "registry_fingerprint": "f" * 64,
+        "tools": [
+            {
+                "name": "issue_refund",
+                "version": "1.0.0",
+                "description": "Refund a captured charge.",
+                "arguments_schema": {
+                    "type": "object",
+                    "required": ["charge_id", "amount"],
+                    "additionalProperties": False,
+                    "properties": {"charge_id": {"type": "string"}, "amount": {"type": "integer"}},
+                },
+            }
+        ],
+    },
+    "pin": {"hash": "h" * 64, "expires_at": "2999-01-01T00:00:00Z"},
+}
+COMPLETED = {"code": "COMPLETED", "text": "Done, and confirmed.", "completed": True, "trust_level": 3}
+NOT_EXECUTED = {"code": "NOT_EXECUTED", "text": "Not executed.", "completed": False, "trust_level": 0}
+WAITING: dict[str, Any] = {
+    "approval_id": "app-1",
+    "decision": "WAITING",
+    "waiting": True,
+    "reason": None,
+    "next": {"code": "WAIT", "text": "Wait."},
+    "superseded_by": None,
+    "more": {},
+    "decide_by": "2999-01-01T00:00:00Z",
+    "release_by": None,
+}
+
+
+def accepted(call_id: str = "c1", **changes: Any) -> dict[str, Any]:
+    """A call that the gate took."""
+    status = {"code": "NOT_EXECUTED", "text": "Not executed."}
+    result = {"call_id": call_id, "accepted": True, "action_id": "act-1", "state": "VALIDATED", "user_status": status}
+    return result | changes
+
+
+def refused(call_id: str = "c1", **changes: Any) -> dict[str, Any]:
+    """A call that the gate did not take."""
+    error = {"code": "SCHEMA_DRIFT", "message": "`amount` is an integer."}
+    result = {
+        "call_id": call_id,
+        "accepted": False,
+        "action_id": None,
+        "state": None,
+        "result": {"status": "failed", "error": error},
+        "hint": "Send `amount` as an integer of minor units.",
+        "suggestion": "amount",
+        "errors": [{"path": "/amount", "code": "type", "detail": "is not an integer"}],
+    }
+    return result | changes
+
+
+def stands(state: str, **changes: Any) -> Answer:
+    """The answer about an action in this state."""
+    body = {"action_id": "act-1", "state": state, "tool": "issue_refund", "target": "charge/ch_1"}
+    return Answer(200, body | changes)
+
+
+def a_day(console: StandIn, *results: dict[str, Any]) -> None:
+    """A console that opens sessions, takes calls and says that everything was done."""
+    console.plan("/sessions", Answer(201, SESSION))
+    console.plan("/calls", Answer(200, {"results": list(results or [accepted()]), "nudge": "Go on."}))
+    console.plan("/report", Answer(200, COMPLETED))
+    console.plan("/actions/act-1", stands("RECONCILED_SUCCESS"))
+    console.plan("/close", Answer(200, {"session_id": "ses-1", "closed": True}))
