@@ -1,0 +1,53 @@
+"""Messages with content blocks as Anthropic's API has them: `tool_use` of the assistant, `tool_result` of the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.transcripts.formats.content import answer_of, name_of, text_of
+from console.transcripts.formats.openai_chat import ROLES
+from console.transcripts.records import AGENT, TOOL, Answer, Call, Turn
+
+NAME = "anthropic"
+USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_RESULTS = frozenset({"tool_result", "mcp_tool_result"})
+
+
+def fits(item: dict[str, Any]) -> bool:
+    """Whether an item is a message of this format: only its tool blocks tell it from others."""
+    content = item.get("content")
+    if item.get("role") not in ROLES or not isinstance(content, list):
+        return False
+    return any(isinstance(block, dict) and _is_tool(block.get("type")) for block in content)
+
+
+def _is_tool(kind: Any) -> bool:
+    return isinstance(kind, str) and (kind in USES or kind in _RESULTS or kind.endswith("_tool_result"))
+
+
+def turn(item: dict[str, Any], number: int) -> Turn:
+    """The turn in a message."""
+    blocks = [block for block in item["content"] if isinstance(block, dict)]
+    calls = tuple(uses(blocks))
+    answers = tuple(_answer(block) for block in blocks if _is_tool(block.get("type")) and block["type"] not in USES)
+    role = ROLES[item["role"]]
+    text = text_of(item["content"])
+    return Turn(number, TOOL if answers and role != AGENT and not text else role, text, calls, answers)
+
+
+def uses(blocks: list[Any]) -> list[Call]:
+    """The calls among some blocks, in their order."""
+    return [
+        Call(name_of(block.get("id")), name_of(block.get("name")), block.get("input", {}))
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") in USES
+    ]
+
+
+def _answer(block: dict[str, Any]) -> Answer:
+    content = block.get("content")
+    failed = block.get("is_error")
+    if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
+        failed = True
+    mark = failed if isinstance(failed, bool) else None
+    return Answer(name_of(block.get("tool_use_id")), "", answer_of(content), mark)

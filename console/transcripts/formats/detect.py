@@ -1,0 +1,44 @@
+"""Which format a recorded message has. The most telling marks are looked for first; one conversation may mix them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from console.transcripts.formats import anthropic, langchain, mcp_log, openai_chat, openai_responses, sharegpt
+from console.transcripts.records import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: its name, whether an item is of it, and the turn in an item."""
+
+    name: str
+    fits: Callable[[dict[str, Any]], bool]
+    turn: Callable[[dict[str, Any], int], Turn]
+
+
+FORMATS = tuple(
+    Format(one.NAME, one.fits, one.turn)
+    for one in (mcp_log, langchain, openai_responses, anthropic, openai_chat, sharegpt)
+)
+NAMES = tuple(one.name for one in FORMATS)
+_TELLING = {name: place for place, name in enumerate(NAMES)}
+
+
+def format_of(item: Any) -> Format | None:
+    """The format of one message, or None where none of them fits."""
+    if not isinstance(item, dict):
+        return None
+    return next((one for one in FORMATS if one.fits(item)), None)
+
+
+def is_message(item: Any) -> bool:
+    """Whether an item is a message of any format."""
+    return format_of(item) is not None
+
+
+def most_telling(names: set[str]) -> str:
+    """The name of a conversation whose messages have these formats: the one with the plainest marks."""
+    return min(names, key=lambda name: _TELLING[name], default="unknown")

@@ -1,0 +1,69 @@
+"""Messages as LangChain and LangGraph dump them.
+
+Three spellings of one thing: `dumpd` (`{"lc": 1, "id": [..., "AIMessage"], "kwargs": {…}}`), `messages_to_dict`
+(`{"type": "ai", "data": {…}}`), and `model_dump`, which checkpoints and the LangGraph server use (`{"type": "ai",
+"content": …, "tool_calls": […]}`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.transcripts.formats import anthropic, openai_chat
+from console.transcripts.formats.content import answer_of, name_of, text_of
+from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, Answer, Call, Turn
+
+NAME = "langchain"
+_KINDS = {
+    "human": USER,
+    "ai": AGENT,
+    "system": SYSTEM,
+    "developer": SYSTEM,
+    "tool": TOOL,
+    "function": TOOL,
+    "remove": SYSTEM,
+}
+
+
+def fits(item: dict[str, Any]) -> bool:
+    """Whether an item is a message of this format."""
+    if "lc" in item:
+        return _kind(item) in _KINDS and isinstance(item.get("kwargs"), dict)
+    if item.get("role") is not None or _kind(item) not in _KINDS:
+        return False
+    return isinstance(item.get("data"), dict) or "content" in item
+
+
+def turn(item: dict[str, Any], number: int) -> Turn:
+    """The turn in a message."""
+    body = item["kwargs"] if "lc" in item else item["data"] if isinstance(item.get("data"), dict) else item
+    role, content = _KINDS[_kind(item)], body.get("content")
+    if role == TOOL:
+        failed = True if body.get("status") == "error" else None
+        answer = Answer(name_of(body.get("tool_call_id")), name_of(body.get("name")), answer_of(content), failed)
+        return Turn(number, role, answers=(answer,))
+    return Turn(number, role, text_of(content), _calls(body, content) if role == AGENT else ())
+
+
+def _calls(body: dict[str, Any], content: Any) -> tuple[Call, ...]:
+    listed = [*_listed(body, "tool_calls"), *_listed(body, "invalid_tool_calls")]
+    calls = [Call(name_of(one.get("id")), name_of(one.get("name")), one.get("args", {})) for one in listed]
+    if not calls and isinstance(body.get("additional_kwargs"), dict):
+        calls = list(openai_chat.calls_of(body["additional_kwargs"]))
+    if not calls and isinstance(content, list):
+        calls = anthropic.uses(content)
+    return tuple(calls)
+
+
+def _listed(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = body.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _kind(item: dict[str, Any]) -> str:
+    if "lc" in item:
+        path = item.get("id")
+        name = path[-1] if isinstance(path, list) and path and isinstance(path[-1], str) else ""
+    else:
+        name = item["type"] if isinstance(item.get("type"), str) else ""
+    return name.removesuffix("Chunk").removesuffix("Message").lower()

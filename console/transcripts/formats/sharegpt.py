@@ -1,0 +1,42 @@
+"""Fine-tuning conversations of the `from` and `value` kind, with `function_call` and `observation` turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.transcripts.formats import openai_chat
+from console.transcripts.formats.content import answer_of, name_of
+from console.transcripts.records import AGENT, SYSTEM, TOOL, USER, Answer, Call, Turn
+
+NAME = "sharegpt"
+_ROLES = {
+    "human": USER,
+    "user": USER,
+    "gpt": AGENT,
+    "assistant": AGENT,
+    "system": SYSTEM,
+    "observation": TOOL,
+    "tool": TOOL,
+    "function_response": TOOL,
+    "function_call": AGENT,
+}
+
+
+def fits(item: dict[str, Any]) -> bool:
+    """Whether an item is a message of this format."""
+    return item.get("from") in _ROLES and "value" in item
+
+
+def turn(item: dict[str, Any], number: int) -> Turn:
+    """The turn in a message."""
+    role, value = _ROLES[item["from"]], item["value"]
+    if role == TOOL:
+        return Turn(number, role, answers=(Answer("", "", answer_of(value)),))
+    if item["from"] == "function_call":
+        asked = answer_of(value)
+        if isinstance(asked, dict):
+            return Turn(number, role, calls=(Call("", name_of(asked.get("name")), asked.get("arguments", {})),))
+        return Turn(number, role, calls=(Call("", "", value),))
+    said = {"role": "assistant" if role == AGENT else "user", "content": value}
+    read = openai_chat.turn(said, number)
+    return Turn(number, role, read.text, read.calls)

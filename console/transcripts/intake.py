@@ -1,0 +1,175 @@
+"""From files to conversations, one at a time.
+
+1. Whatever cannot be read becomes a `Fault` that names file, conversation and path; the rest goes on. Of one file no
+   more than `MOST_FAULTS` are named, the others counted.
+2. Messages that stand on lines of their own are gathered by the session that each names; those that name none belong
+   to one conversation per file. At most `OPEN` sessions are held at a time, and none beyond `LONGEST` messages.
+3. A message inside a conversation that has no known shape is a fault of that place, and its neighbours are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from console.transcripts import scanning, shape
+from console.transcripts.formats.detect import format_of, is_message, most_telling
+from console.transcripts.records import Conversation, Fault, Turn
+from console.transcripts.scanning import Broken, Item, Rest
+
+OPEN = 256
+LONGEST = 100_000
+MOST_FAULTS = 50
+UNKNOWN = "This is no message and no conversation of a known format"
+
+Read = Conversation | Fault
+
+
+@dataclass
+class _Group:
+    """Messages that stand on lines of their own, of one session."""
+
+    id: str
+    path: str
+    messages: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class _Intake:
+    """What is remembered while one file is read."""
+
+    name: str
+    groups: dict[str, _Group] = field(default_factory=dict)
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+    recognised: set[str] = field(default_factory=set)
+    faults: int = 0
+    strangers: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def item(self, item: Item) -> Iterator[Read]:
+        value = item.value
+        if item.member in {"tools", "functions"} and isinstance(value, dict) and not is_message(value):
+            self.tools.append(value)
+            return
+        message = shape.unwrapped(value)
+        if is_message(message):
+            yield from self._message(message, shape.session_of(value), item)
+            return
+        if isinstance(value, list) and value and all(_is_rpc(one) for one in value):
+            for one in value:
+                yield from self._message(one, "", item)
+            return
+        yield from self._conversations(value, item)
+
+    def _conversations(self, value: Any, item: Item) -> Iterator[Read]:
+        found = shape.of(value)
+        if found is not None:
+            self.recognised.add(item.member)
+            yield conversation(self.name, found, item.path)
+            return
+        inner = shape.many(value) or _inside(value)
+        if inner is None:
+            yield from self._stranger(item)
+            return
+        for number, one in enumerate(inner):
+            yield from self._conversations(one, Item(f"{item.path}[{number}]", one, item.member))
+
+    def _message(self, message: Any, session: str, item: Item) -> Iterator[Read]:
+        self.recognised.add(item.member)
+        group = self.groups.get(session)
+        if group is None:
+            if len(self.groups) >= OPEN:
+                yield from self._closed(next(iter(self.groups)))
+            group = self.groups[session] = _Group(session, item.path)
+        group.messages.append(message)
+        if len(group.messages) >= LONGEST:
+            yield from self._closed(session)
+
+    def _closed(self, session: str) -> Iterator[Read]:
+        group = self.groups.pop(session)
+        found = shape.Shape(group.messages, group.id, tuple(self.tools))
+        yield conversation(self.name, found, group.path)
+
+    def rest(self, rest: Rest) -> Iterator[Read]:
+        self.tools.extend(one for one in shape.tools_of(rest.members) if one not in self.tools)
+        named = shape.id_of(rest.members)
+        for session in list(self.groups):
+            self.groups[session].id = self.groups[session].id or named
+            yield from self._closed(session)
+        if not self.recognised:
+            self.strangers.clear()
+            yield from self._conversations(rest.members, Item("$", rest.members))
+        self.tools.clear()
+
+    def end(self) -> Iterator[Read]:
+        for session in list(self.groups):
+            yield from self._closed(session)
+        for member, (count, path) in self.strangers.items():
+            # What stands beside the conversations in an array of its own may be anything.
+            if not self.recognised or member in self.recognised:
+                more = f"; {count - 1} more like it" if count > 1 else ""
+                yield Fault(self.name, "", path, f"{UNKNOWN}{more}.")
+
+    def _stranger(self, item: Item) -> Iterator[Read]:
+        """An item of unknown shape: named once per array, since what stands beside conversations may be anything."""
+        count, path = self.strangers.get(item.member, (0, item.path))
+        self.strangers[item.member] = (count + 1, path)
+        return iter(())
+
+    def broken(self, one: Broken) -> Iterator[Read]:
+        self.faults += 1
+        if self.faults <= MOST_FAULTS:
+            yield Fault(self.name, "", one.path, one.reason)
+        elif self.faults == MOST_FAULTS + 1:
+            yield Fault(self.name, "", one.path, "More of the file could not be read; it is not listed further.")
+
+
+def conversations(file: Path, *, moved: Callable[[int], None] = lambda _: None) -> Iterator[Read]:
+    """The conversations of a file in its order, and what could not be read."""
+    intake = _Intake(str(file))
+    for one in scanning.scan(file, moved=moved):
+        if isinstance(one, Item):
+            yield from intake.item(one)
+        elif isinstance(one, Rest):
+            yield from intake.rest(one)
+        else:
+            yield from intake.broken(one)
+    yield from intake.end()
+
+
+def conversation(file: str, found: shape.Shape, path: str) -> Conversation:
+    """The conversation in recorded messages."""
+    turns: list[Turn] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for number, raw in enumerate(found.messages):
+        message = shape.unwrapped(raw)
+        known = format_of(message)
+        if known is None:
+            faults.append(Fault(file, found.id, f"{path}[{number}]", _unknown(message)))
+            continue
+        names.add(known.name)
+        turns.append(known.turn(message, number))
+    tools = (*found.tools, *(tool for turn in turns for tool in turn.tools))
+    return Conversation(
+        file, found.id or path, path, most_telling(names), tuple(turns), tools, tuple(faults[:MOST_FAULTS])
+    )
+
+
+def _unknown(message: Any) -> str:
+    if not isinstance(message, dict):
+        return f"A message is an object, and this is {type(message).__name__}."
+    names = ", ".join(sorted(str(one)[:40] for one in message)[:8])
+    return f"A message with the fields {names or '(none)'} has no known shape."
+
+
+def _is_rpc(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("jsonrpc") == "2.0"
+
+
+def _inside(value: Any) -> list[Any] | None:
+    """The conversations in an object that holds a list of them under whatever name."""
+    if not isinstance(value, dict):
+        return None
+    return next((found for one in value.values() if (found := shape.many(one)) is not None), None)

@@ -1,0 +1,77 @@
+"""What a recorded conversation is made of, whatever format it was recorded in.
+
+A turn is one message: words, calls that it makes, answers that it brings. Calls keep their arguments as recorded, an
+object or a text of JSON, so that the gate judges what the agent sent and not what a reader made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+AGENT, USER, SYSTEM, TOOL = "agent", "user", "system", "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as the agent made it; `id` ties its answer to it, and may be empty."""
+
+    id: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a call. `failed` is the recording's own mark (is_error, status), None where it has none.
+
+    `loose`: the format's answers share one stream with answers to other things, so one that fits no call is no fault.
+    """
+
+    call_id: str
+    tool: str
+    content: Any
+    failed: bool | None = None
+    loose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation. `number` is its place in the recording, from 0."""
+
+    number: int
+    role: str
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a file that could not be read: where, and why."""
+
+    file: str
+    conversation: str
+    path: str
+    reason: str
+
+    @property
+    def line(self) -> str:
+        """The fault as one line for people."""
+        where = f", conversation {self.conversation}" if self.conversation else ""
+        return f"{self.file}{where}, {self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One recorded conversation. `tools` are the tool definitions that it carries itself."""
+
+    file: str
+    id: str
+    path: str
+    format: str
+    turns: tuple[Turn, ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    faults: tuple[Fault, ...] = field(default=())
