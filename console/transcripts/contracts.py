@@ -1,0 +1,208 @@
+"""The contracts that recordings are held against: documents of our own, tool lists, or what a recording carries.
+
+1. A contract document (one, a list, `{"contracts": [...]}`) is taken as it is, by the rules of registration except
+   those that need a system.
+2. A tool of OpenAI's or Anthropic's lists or of MCP's `tools/list` becomes a draft contract: side-effect class,
+   reversibility and claim phrases are read from its name, its description and its annotations (`wording`). In doubt a
+   tool changes something. A list that does not say whether further parameters are allowed is read as closed, since the
+   model was told of these and no others. The drafts can be written out and edited.
+3. A schema that the contract rules refuse (a reference to an address, say) is replaced by one that takes any object,
+   and that is said.
+4. Tools without any definition, known from their calls alone, get a draft that takes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from console.transcripts import wording
+from ledger.rules import contract, expressions
+from ledger.rules.contract import BadContract, Contract
+from ledger.rules.effects import UPPER_CLASSES, SideEffectClass
+from ledger.rules.expressions import BadExpression
+from ledger.rules.refusals import Refused
+
+_ANY: dict[str, Any] = {"type": "object"}
+
+
+class NoContracts(Refused):
+    """There is no contract and no tool in this file."""
+
+    code = "NO_CONTRACTS"
+
+
+@dataclass
+class Catalogue:
+    """Contracts by tool. `drafted`: those that were inferred; `closed`: nothing beyond what was given may be called."""
+
+    contracts: dict[str, Contract] = field(default_factory=dict)
+    drafted: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    closed: bool = False
+
+    def add(self, definition: Mapping[str, Any], where: str) -> None:
+        """The contract in a document or in a tool definition."""
+        if "side_effect_class" in definition and "arguments_schema" in definition:
+            try:
+                found = _validated(definition)
+            except Refused as refusal:
+                self.notes.append(f"{where}: {definition.get('name')}: {refusal.detail}")
+                return
+            self.contracts[found.name] = found
+            self.drafted.discard(found.name)
+            return
+        plain = tool_of(definition)
+        if plain is not None and plain["name"] not in self.contracts:
+            self._draft(plain, where)
+
+    def learn(self, definitions: Iterable[Mapping[str, Any]], where: str) -> None:
+        """The tools that a recording carries itself; a document that was given goes before them."""
+        for one in definitions:
+            self.add(one, where)
+
+    def guess(self, name: str) -> Contract | None:
+        """A contract for a tool that is known from its calls alone; None where the catalogue is closed."""
+        if name not in self.contracts and name and not self.closed:
+            self._draft({"name": name, "description": "", "schema": dict(_ANY), "annotations": {}}, "calls")
+        return self.contracts.get(name)
+
+    def _draft(self, plain: Mapping[str, Any], where: str) -> None:
+        document = draft(plain)
+        for schema in (document["arguments_schema"], _ANY):
+            try:
+                found = _validated({**document, "arguments_schema": schema, **_target(schema, document["name"])})
+            except Refused as refusal:
+                self.notes.append(f"{where}: {plain['name']}: {refusal.detail}")
+                continue
+            self.contracts[found.name] = found
+            self.drafted.add(found.name)
+            return
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Every contract as a document, to be edited and given back."""
+        return [orjson.loads(self.contracts[name].document) for name in sorted(self.contracts)]
+
+
+def load(files: Iterable[Path]) -> Catalogue:
+    """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent."""
+    catalogue = Catalogue()
+    for file in files:
+        for path in sorted(file.rglob("*.json")) if file.is_dir() else [file]:
+            try:
+                found = list(_definitions(orjson.loads(path.read_bytes())))
+            except (OSError, ValueError) as problem:
+                raise NoContracts(f"{path} cannot be read: {problem}.") from None
+            for one in found:
+                catalogue.add(one, str(path))
+    if not catalogue.contracts:
+        said = f" {catalogue.notes[0]}" if catalogue.notes else ""
+        raise NoContracts(f"There is no contract and no tool in what was given.{said}")
+    catalogue.closed = True
+    return catalogue
+
+
+def tool_of(definition: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Name, description, schema and annotations of a tool in any of the lists; None when it is no tool."""
+    inner = definition.get("function")
+    part = inner if isinstance(inner, Mapping) else definition
+    name = part.get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    schema = next(
+        (part[key] for key in ("parameters", "inputSchema", "input_schema", "args_schema") if part.get(key)), None
+    )
+    hints = part.get("annotations")
+    return {
+        "name": name,
+        "description": part.get("description") if isinstance(part.get("description"), str) else "",
+        "schema": dict(schema) if isinstance(schema, Mapping) else dict(_ANY),
+        "annotations": dict(hints) if isinstance(hints, Mapping) else {},
+    }
+
+
+def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The draft of a contract document for a tool (rule 2)."""
+    name, description = plain["name"], plain["description"] or ""
+    kind = _class_of(name, description, plain["annotations"])
+    schema = {key: value for key, value in plain["schema"].items() if key not in {"$schema", "$id"}}
+    schema["type"] = "object"
+    if schema.get("properties") and "additionalProperties" not in schema:
+        schema["additionalProperties"] = False
+    document: dict[str, Any] = {
+        "name": name,
+        "version": "0.0.1",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": description[:4000] or f"Drafted from a recording of {name}.",
+        "arguments_schema": schema,
+        "side_effect_class": kind,
+        "reversibility": wording.reversibility(name, kind),
+        "effect_domain": wording.effect_domain(name),
+        "recovery": {"idempotent": plain["annotations"].get("idempotentHint") is True},
+        **_target(schema, name),
+    }
+    if kind in UPPER_CLASSES:
+        document["unverifiable_acknowledged"] = True
+    if kind is not SideEffectClass.READ_ONLY:
+        done, things = wording.done_phrases(name), wording.object_phrases(name)
+        document["claims"] = {"done": list(done), "object": list(things)}
+    return document
+
+
+def _class_of(name: str, description: str, hints: Mapping[str, Any]) -> SideEffectClass:
+    """The class by MCP's annotations where there are any, else by the words."""
+    if hints.get("readOnlyHint") is True:
+        return SideEffectClass.READ_ONLY
+    guessed = wording.side_effect(name, description)
+    if hints.get("readOnlyHint") is False or hints.get("destructiveHint") is True:
+        least = SideEffectClass.MEDIUM_RISK_WRITE
+        return guessed if guessed.rank >= least.rank else least
+    return guessed
+
+
+def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
+    """The template of what a call is about: the first required argument that looks like an identifier."""
+    declared = schema.get("properties") or {}
+    fit = [
+        one
+        for one in schema.get("required") or ()
+        if isinstance(declared.get(one), Mapping) and declared[one].get("type") in {"string", "integer"}
+    ]
+    fit = [one for one in fit if isinstance(one, str) and one.isidentifier() and "enum" not in declared[one]]
+    best = [one for one in fit if one.endswith(("_id", "id", "_number", "path", "file", "to", "email", "key"))] or fit
+    thing = (wording.object_phrases(name) or ("thing",))[-1].replace(" ", "_")
+    return {"target_resource": f"{thing}/{{{best[0]}}}" if best else f"{thing}/{name}"}
+
+
+def _validated(document: Mapping[str, Any]) -> Contract:
+    try:
+        return contract.validate(document, compile_predicate=_fault)
+    except (RecursionError, ValueError) as problem:
+        raise BadContract(f"It cannot be read: {str(problem)[:200]}.") from None
+
+
+def _fault(text: str) -> str | None:
+    try:
+        expressions.compile(text)
+    except BadExpression as problem:
+        return problem.detail
+    return None
+
+
+def _definitions(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The documents and tools in a file, however deep the lists around them."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _definitions(one)
+    elif isinstance(value, Mapping):
+        if "name" in value or isinstance(value.get("function"), Mapping):
+            yield value
+            return
+        for key in ("contracts", "tools", "functions", "result", "items"):
+            if key in value:
+                yield from _definitions(value[key])

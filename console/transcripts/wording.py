@@ -1,0 +1,156 @@
+"""What a tool's name says: its verb, its object, and how an agent would claim in words that it was done.
+
+English only; a contract document that names its own phrases needs none of this.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ledger.rules.effects import Reversibility, SideEffectClass
+
+# fmt: off
+READS = frozenset((
+    "get", "list", "search", "find", "read", "fetch", "lookup", "look", "query", "check", "describe", "show", "view",
+    "count", "calculate", "compute", "think", "verify", "validate", "retrieve", "browse", "inspect", "summarize",
+    "compare", "estimate", "quote", "preview", "has", "is", "can", "track", "monitor", "recommend", "analyze", "ask",
+    "identify", "explain", "download", "load", "convert", "translate", "parse", "resolve", "explore", "know", "peek",
+))
+_HIGH = frozenset((
+    "send", "email", "mail", "reply", "forward", "message", "notify", "text", "call", "post", "publish", "tweet",
+    "pay", "refund", "charge", "transfer", "wire", "purchase", "buy", "order", "book", "invoice", "deploy", "release",
+    "share", "invite", "submit", "sign", "withdraw", "deposit", "trade", "sell", "return", "exchange",
+))
+_CRITICAL = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "terminate", "revoke", "erase", "kill"))
+_LOW = frozenset((
+    "save", "log", "note", "remember", "draft", "tag", "label", "comment", "bookmark", "open", "move", "rename",
+    "copy", "assign", "escalate", "remind", "toggle",
+))
+_FINANCIAL = frozenset((
+    "pay", "payment", "refund", "charge", "transfer", "wire", "purchase", "buy", "invoice", "withdraw", "deposit",
+    "trade", "sell", "money", "funds",
+))
+_SECURITY = frozenset(("password", "role", "permission", "access", "revoke", "grant", "key", "token", "user"))
+_MESSAGES = frozenset((
+    "send", "email", "mail", "reply", "forward", "message", "notify", "text", "post", "publish", "tweet",
+))
+_IRREGULAR = {
+    "send": "sent", "pay": "paid", "buy": "bought", "make": "made", "write": "written", "set": "set", "put": "put",
+    "sell": "sold", "give": "given", "take": "taken", "run": "run", "do": "done", "build": "built", "withdraw":
+    "withdrawn", "undo": "undone", "reset": "reset", "text": "texted", "hold": "held", "overwrite": "overwritten",
+    "get": "got", "find": "found", "read": "read", "begin": "begun", "let": "let", "cut": "cut", "split": "split",
+    "submit": "submitted", "cancel": "cancelled", "transfer": "transferred", "commit": "committed", "add": "added",
+    "shut": "shut", "log": "logged", "drop": "dropped", "ship": "shipped", "stop": "stopped", "tag": "tagged",
+    "plan": "planned", "refer": "referred", "put_back": "put back", "swap": "swapped", "wrap": "wrapped",
+    "unsubscribe": "unsubscribed", "label": "labelled", "modify": "modified", "edit": "edited", "rebook": "rebooked",
+}
+_ALSO = {
+    "update": ("changed", "updated"), "modify": ("changed", "modified", "updated"), "change": ("changed", "updated"),
+    "edit": ("changed", "edited", "updated"), "delete": ("deleted", "removed"), "remove": ("removed", "deleted"),
+    "send": ("sent", "emailed"), "create": ("created", "made", "set up"), "add": ("added",),
+    "cancel": ("cancelled", "canceled"), "book": ("booked", "reserved"), "buy": ("bought", "purchased"),
+    "purchase": ("purchased", "bought"), "refund": ("refunded", "issued a refund"), "save": ("saved", "stored"),
+    "write": ("written", "wrote", "saved"), "set": ("set", "changed", "updated"), "schedule": ("scheduled", "booked"),
+    "reschedule": ("rescheduled", "moved"), "move": ("moved",), "pay": ("paid", "made the payment"),
+    "exchange": ("exchanged", "swapped"), "email": ("emailed", "sent"), "place": ("placed", "ordered"),
+    "transfer": ("transferred", "moved"), "open": ("opened", "created"), "close": ("closed", "resolved"),
+}
+_SMALL = frozenset(("a", "an", "the", "to", "of", "for", "by", "in", "on", "with", "and", "or", "from", "into", "new"))
+_PEOPLE = frozenset(("human", "humans", "agent", "agents", "person", "operator", "representative", "supervisor"))
+_MERE = frozenset(("pending", "delivered", "all", "details", "current", "existing", "id", "ids", "info", "item_id"))
+# A deletion leaves nothing to compare; a relative change makes another number than the one that was asked.
+DELETES = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "erase"))
+RELATIVE = frozenset(("add", "increase", "decrease", "deposit", "withdraw", "increment", "decrement", "adjust", "move"))
+# fmt: on
+_PARTS = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a tool's name, in lower case: `cancelPendingOrder` and `cancel_pending_order` alike."""
+    return [word.lower() for word in _PARTS.split(name) if word]
+
+
+def verb_of(name: str) -> tuple[str, list[str]]:
+    """The verb of a name and the words after it; a name such as `browser_close` has its verb at the end."""
+    words = words_of(name) or [""]
+    known = READS | _HIGH | _CRITICAL | _LOW | _IRREGULAR.keys() | _ALSO.keys() | {"issue", "start", "upload"}
+    place = next((number for number, word in enumerate(words) if word in known), 0)
+    after = words[place + 1 :]
+    after = after[: after.index("by")] if "by" in after[1:] else after
+    rest = [word for word in (*after, *words[:place]) if word not in _SMALL]
+    return words[place], [word for word in rest if word not in _MERE] or rest
+
+
+def side_effect(name: str, description: str) -> SideEffectClass:
+    """The class that a name and a description suggest. In doubt a tool changes something."""
+    verb, _ = verb_of(name)
+    if verb in _CRITICAL:
+        return SideEffectClass.CRITICAL_MUTATION
+    if verb in READS:
+        return SideEffectClass.READ_ONLY
+    if is_handover(name):
+        return SideEffectClass.LOW_RISK_INTERNAL
+    if verb in _HIGH or set(words_of(name)) & _FINANCIAL:
+        return SideEffectClass.HIGH_RISK_EXTERNAL
+    if verb in _LOW:
+        return SideEffectClass.LOW_RISK_INTERNAL
+    first = description.split(None, 1)[:1]
+    if verb not in _ALSO and verb not in _IRREGULAR and first and first[0].lower().rstrip("s") in READS:
+        return SideEffectClass.READ_ONLY
+    return SideEffectClass.MEDIUM_RISK_WRITE
+
+
+def is_handover(name: str) -> bool:
+    """Whether a tool hands the conversation to a person."""
+    return bool({"transfer", "escalate", "handoff"} & set(words_of(name))) and bool(_PEOPLE & set(words_of(name)))
+
+
+def effect_domain(name: str) -> str:
+    """What a wrong effect of the tool would hurt."""
+    words = set(words_of(name))
+    if words & _FINANCIAL and not is_handover(name):
+        return "FINANCIAL"
+    if words & _MESSAGES:
+        return "EXTERNAL_COMMUNICATION"
+    return "SECURITY" if words & _SECURITY else "OTHER"
+
+
+def reversibility(name: str, kind: SideEffectClass) -> Reversibility:
+    """Whether a name suggests that its effect can be taken back."""
+    if kind is SideEffectClass.READ_ONLY or verb_of(name)[0] in {"draft", "label", "tag", "bookmark", "toggle"}:
+        return Reversibility.REVERSIBLE
+    irreversible = {SideEffectClass.HIGH_RISK_EXTERNAL, SideEffectClass.CRITICAL_MUTATION}
+    return Reversibility.IRREVERSIBLE if kind in irreversible else Reversibility.COMPENSABLE
+
+
+def done_phrases(name: str) -> tuple[str, ...]:
+    """How an agent would say that the tool did its work."""
+    verb, rest = verb_of(name)
+    if is_handover(name):
+        return ("transferred", "handed over", "escalated")
+    if verb == "issue" and rest and rest[-1] == "refund":
+        return ("issued a refund", "issued", "refunded")
+    return tuple(dict.fromkeys((*_ALSO.get(verb, ()), participle(verb))))
+
+
+def object_phrases(name: str) -> tuple[str, ...]:
+    """What the tool acts on, from the whole name of the thing to its last word."""
+    verb, rest = verb_of(name)
+    if verb in _MESSAGES and not rest:
+        return ("email", "message")
+    if not rest:
+        return (verb,) if verb else ()
+    whole = " ".join(rest)
+    single = rest[-1].removesuffix("s") if rest[-1].endswith("s") and not rest[-1].endswith("ss") else rest[-1]
+    return tuple(dict.fromkeys((whole, rest[-1], single, *rest[:-1])))[:8]
+
+
+def participle(verb: str) -> str:
+    """The past participle of a verb, by the rule where it is no exception."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if verb.endswith("e"):
+        return verb + "d"
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return verb[:-1] + "ied"
+    return verb + "ed"
