@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
@@ -52,6 +53,7 @@ OnFailure = Literal["stop", "compensate"]
 """What a failed step does to its run: nothing but end it, or take what was done before it back."""
 
 _PATIENCE_S = 20
+_current: ContextVar[Session | None] = ContextVar("counterfoil_session", default=None)
 _ENDS_WAITING = SETTLED | {"REVIEW_REQUIRED"}
 
 
@@ -114,11 +116,12 @@ class ActionAsking:
         return Request("POST", f"/actions/{question.action_id}/answers", reading.answered, body)
 
     @asked
-    def wait(self, action_id: str, *, for_s: float = 30.0) -> Plan[Outcome]:
-        """Look after an action until it is settled or waits for a review, for `for_s` seconds at most.
-        The end of the waiting is no denial: the outcome says how it stands, and is asked for again.
+    def wait(self, action_id: str, *, for_s: float = 30.0, for_people: bool = True) -> Plan[Outcome]:
+        """Look after an action until it is settled or waits for a review, for `for_s` seconds at most;
+        without `for_people` no longer than until it is for people to decide. The end of the waiting
+        is no denial: the outcome says how it stands, and is asked for again.
         """
-        return (yield from _waiting(action_id, for_s))
+        return (yield from _waiting(action_id, for_s, for_people))
 
 
 class AgentAsking(ActionAsking, Generic[SessionT]):
@@ -190,12 +193,25 @@ class SessionAsking(ActionAsking):
         return self._calls(calls, goal, reading.call_results)
 
     @asked
-    def attempt(self, call: Call, *, for_s: float = 30.0, goal: str | None = None) -> Plan[Outcome]:
-        """Propose one call and look after it for `for_s` seconds at most: how far it came."""
+    def attempt(
+        self, call: Call, *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
+    ) -> Plan[Outcome]:
+        """Propose one call and wait as `wait` does: how far it came."""
         result: CallResult = yield self._calls([call], goal, reading.first_result)
-        if result.action_id is None or not result.accepted or call.dry_run:
-            return Outcome(settled=True, action_id=result.action_id, state=result.state, call=result)
-        return (yield from _waiting(result.action_id, for_s, result))
+        return (yield from _followed(result, for_s, for_people))
+
+    @asked
+    def attempts(
+        self, calls: Sequence[Call], *, for_s: float = 30.0, for_people: bool = True, goal: str | None = None
+    ) -> Plan[tuple[Outcome, ...]]:
+        """Propose several calls at once and wait for them one after the other, `for_s` seconds at most
+        in all.
+        """
+        results: CallResults = yield self._calls(calls, goal, reading.call_results)
+        until, outcomes = time.monotonic() + for_s, list[Outcome]()
+        for result in results:
+            outcomes.append((yield from _followed(result, until - time.monotonic(), for_people)))
+        return tuple(outcomes)
 
     @asked
     def ask_check(self, goal: str) -> Request[AskCheck]:
@@ -254,12 +270,18 @@ class SessionAsking(ActionAsking):
         return Request("POST", f"{self._path}{rest}", read, body, trace=self.trace)
 
 
+def current_session() -> Session | None:
+    """The session whose `with` block this is."""
+    return _current.get()
+
+
 class Session(SessionAsking):
-    """A session with its pinned goal. As a context manager it is ended when its block is left."""
+    """A session with its pinned goal. In its `with` block gated tools are proposed in it; leaving the block ends it."""
 
     def __init__(self, connection: Connection, goal: str, trace: Trace, opened: Opened) -> None:
         super().__init__(goal, trace, opened)
         self._connection = connection
+        self._entered: list[Token[Session | None]] = []
 
     def send(self, request: Request[T]) -> T:
         return self._connection.send(request)
@@ -276,9 +298,11 @@ class Session(SessionAsking):
         self.end()
 
     def __enter__(self) -> Session:
+        self._entered.append(_current.set(self))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        _current.reset(self._entered.pop())
         self.close()
 
 
@@ -384,16 +408,24 @@ class AsyncAgent(AgentAsking[AsyncSession]):
         return AsyncSession(self._connection, goal, trace, opened)
 
 
-def _waiting(action_id: str, for_s: float, call: CallResult | None = None) -> Plan[Outcome]:
+def _followed(result: CallResult, for_s: float, for_people: bool) -> Plan[Outcome]:
+    # A refused call and a dry run leave no action to wait for.
+    if result.action_id is None or not result.accepted:
+        return Outcome(settled=True, action_id=result.action_id, state=result.state, call=result)
+    return (yield from _waiting(result.action_id, for_s, for_people, result))
+
+
+def _waiting(action_id: str, for_s: float, for_people: bool, call: CallResult | None = None) -> Plan[Outcome]:
     until, pause = time.monotonic() + for_s, 0.3
     path = f"/actions/{action_id}"
     while True:
         left = max(0.0, until - time.monotonic())
-        patience = min(int(left), _PATIENCE_S)
+        patience = min(int(left), _PATIENCE_S) if for_people else 0
         params = {"wait_s": patience} if patience else None
         stands: Status = yield Request("GET", path, reading.status, params=params, patience_s=patience)
         left = until - time.monotonic()
-        if stands.state in _ENDS_WAITING or left <= 0.0:
+        undecided = stands.approval is not None and stands.approval.waiting
+        if stands.state in _ENDS_WAITING or left <= 0.0 or (undecided and not for_people):
             break
         yield Pause(min(pause, left))
         pause = min(pause * 1.5, 5.0)

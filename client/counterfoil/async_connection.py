@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
@@ -60,18 +62,23 @@ class AsyncConnection:
 
     async def carry_out(self, plan: Plan[T]) -> T:
         """The result of a plan."""
-        said: Any = None
+        resume: Callable[[], Request[Any] | Pause] = partial(next, plan)
         while True:
             try:
-                step = plan.send(said)
+                step = resume()
             except StopIteration as end:
                 result: T = end.value
                 return result
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-                said = None
-            else:
-                said = await self.send(step)
+            try:
+                resume = partial(plan.send, await self._done(step))
+            except (Problem, Unreachable) as fault:
+                resume = partial(plan.throw, fault)
+
+    async def _done(self, step: Request[Any] | Pause) -> Any:
+        if isinstance(step, Request):
+            return await self.send(step)
+        await asyncio.sleep(step.seconds)
+        return None
 
     async def _send(self, request: Request[Any]) -> Any:
         sent = wire.parts(request, timeout_s=self._timeout_s)

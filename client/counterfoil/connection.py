@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
@@ -69,18 +70,23 @@ class Connection:
 
     def carry_out(self, plan: Plan[T]) -> T:
         """The result of a plan."""
-        said: Any = None
+        resume: Callable[[], Request[Any] | Pause] = partial(next, plan)
         while True:
             try:
-                step = plan.send(said)
+                step = resume()
             except StopIteration as end:
                 result: T = end.value
                 return result
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
-                said = None
-            else:
-                said = self.send(step)
+            try:
+                resume = partial(plan.send, self._done(step))
+            except (Problem, Unreachable) as fault:
+                resume = partial(plan.throw, fault)
+
+    def _done(self, step: Request[Any] | Pause) -> Any:
+        if isinstance(step, Request):
+            return self.send(step)
+        time.sleep(step.seconds)
+        return None
 
     def get(self, path: str, *, params: Mapping[str, Any] | None = None, trace: Trace | None = None) -> Any:
         """The answer to one GET, sent once."""

@@ -22,11 +22,13 @@ never happen by itself.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,7 +50,8 @@ from counterfoil.work import Failure, NothingSent, Result, Work
 
 log = logging.getLogger("counterfoil.executor")
 
-Handler = Callable[[Work], Result]
+Handler = Callable[[Work], Result | Coroutine[Any, Any, Result]]
+"""What runs a tool; one that is awaited gets an event loop of its own for each order."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,8 @@ class Executor:
             if work.tool not in self._handlers:
                 raise NothingSent("NO_HANDLER", f"This executor has no handler for {work.tool}.")
             result = self._handlers[work.tool](work)
+            if inspect.iscoroutine(result):
+                result = asyncio.run(result)
             if not isinstance(result, Result):
                 raise TypeError(f"the handler of {work.tool} returned {type(result).__name__}, not a Result")
             return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -82,6 +83,15 @@ def test_the_result_is_reported_with_its_trace(console, executor_for):
     assert report.body["result"]["status"] == "success"
     assert report.body["result"]["evidence"] == "refund/1"
     assert report.body["result"]["error"] is None
+
+
+def test_a_handler_may_be_awaited(console, executor_for):
+    async def refund(work):
+        await asyncio.sleep(0)
+        return _done(work)
+
+    executor_for(refund).execute(ORDER)
+    assert _reported(console)["status"] == "success"
 
 
 def test_each_write_carries_an_idempotency_key(console, executor_for):

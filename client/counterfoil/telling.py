@@ -1,0 +1,62 @@
+"""What a model is told about its own call, as the plain data of a tool's result.
+
+A refused call comes back with the reason, the hint and the suggestion, so that the model can mend
+it. One that is still open comes back as open: with what it waits for, and how to ask again. The only
+sentence about the outcome is the console's report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from counterfoil.answers import Outcome, Tool
+
+CHECK = Tool(
+    name="check_action",
+    version="1",
+    description=(
+        "Ask what became of an action that was not settled when its call was answered. Use instead of repeating"
+        " the call. NOT for anything else: it changes nothing."
+    ),
+    arguments_schema={
+        "type": "object",
+        "required": ["action_id"],
+        "additionalProperties": False,
+        "properties": {"action_id": {"type": "string", "description": "The `action_id` of the call's answer."}},
+    },
+)
+"""The tool that a model asks again with; it is answered by the library and is no call to the gate."""
+
+_OPEN = "Not settled: do not say that it is done, and do not repeat the call."
+_PEOPLE = "People have yet to decide; that is no denial. "
+_AGAIN = f" Ask again with `{CHECK.name}`."
+
+
+def told(outcome: Outcome, *, can_ask: bool = False) -> dict[str, Any]:
+    """An outcome as data; `can_ask` says whether the model has a tool to ask again with."""
+    if outcome.refused and outcome.call is not None:
+        call = outcome.call
+        refusal = {"accepted": False, "code": call.code, "message": call.message, "hint": call.hint}
+        return _present(refusal | {"suggestion": call.suggestion, "errors": [dict(one) for one in call.errors]})
+    report, approval = outcome.report, outcome.approval
+    said: dict[str, Any] = {"accepted": True, "action_id": outcome.action_id, "state": outcome.state}
+    said["completed"] = outcome.completed
+    if report is not None:
+        said |= {"status": report.code, "text": report.text}
+    if approval is not None:
+        said["approval"] = _present({"decision": approval.decision, "reason": approval.reason})
+        said["next"] = approval.next.text
+    if not outcome.settled:
+        said["note"] = (_PEOPLE if outcome.held else "") + _OPEN + (_AGAIN if can_ask else "")
+    return _present(said)
+
+
+def told_as_text(outcome: Outcome, *, can_ask: bool = False) -> str:
+    """An outcome as the text of a tool's result."""
+    return json.dumps(told(outcome, can_ask=can_ask), ensure_ascii=False)
+
+
+def _present(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if value not in (None, "", [], {})}
