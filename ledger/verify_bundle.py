@@ -1346,7 +1346,9 @@ class Subjects:
     def _action(self, seen: Seen, after: dict[str, Any], *, is_whole: bool) -> None:
         envelope = seen.envelope
         if envelope["seq"] == 1:
-            after["attempts"] = 0
+            after |= {"attempts": 0, "minted": ""}
+        if envelope["kind"] == "grant_minted":
+            after["minted"] = (seen.document("detail") or {}).get("jti")
         entry = seen.document("entry")
         if entry and entry.get("action_id") != envelope["subject"]["id"]:
             self._find(seen, "its entry is about another action")
@@ -1363,13 +1365,15 @@ class Subjects:
             self._check_approval(seen, entry)
 
     def _check_grant(self, seen: Seen, detail: dict[str, Any], after: dict[str, Any]) -> None:
-        """Each start spends a grant of its own and is the next attempt."""
+        """Each start spends a grant of its own, the last that was minted for it, and is the next attempt."""
         grant, attempts = detail.get("jti"), after.get("attempts")
         if type(grant) is not str or not grant:
             self._find(seen, "it starts without a grant")
             return
         if self.memory.get(f"grant/{grant}") is not None:
             self._find(seen, "its grant was spent before")
+        elif type(after.get("minted")) is str and after["minted"] != grant:
+            self._find(seen, "its grant is not the one that was minted for it last")
         self.memory.put(f"grant/{grant}", {})
         if type(attempts) is int and detail.get("attempt") != attempts + 1:
             self._find(seen, f"its attempt is not number {attempts + 1}")

@@ -255,6 +255,7 @@ def day() -> Log:
     voted = {"statement_hash": hashlib.sha256(statement).hexdigest(), "reason": ""}
     log.add("approval/ap-1", "approved", "APPROVED", by=PERSON, detail=voted, evidence={"statement": statement})
     log.add("approval/ap-1", "approval_consumed", "CONSUMED", detail={"action_id": "ac-1"})
+    log.add("action/ac-1", "grant_minted", "VALIDATED", detail={"jti": "g-1"})
     started = {"attempt": 1, "jti": "g-1", "grounds": ["released"]}
     log.add("action/ac-1", "execution_started", "EXECUTING", by=EXECUTOR, entry=entry, detail=started)
     log.add("action/ac-1", "observed", "PENDING", by=EXECUTOR, entry=entry, evidence={"raw": b"\xff\x00 not text"})

@@ -30,7 +30,7 @@ def query(data: bytes = TEXT, *, algorithm: HashAlgorithm = HashAlgorithm.SHA256
 
 def stamped(*responses: bytes) -> Draft:
     made = draft(day())
-    made.members |= {f"timestamps/11-{number}.tsr": each for number, each in enumerate(responses, 1)}
+    made.members |= {f"timestamps/12-{number}.tsr": each for number, each in enumerate(responses, 1)}
     return made
 
 
@@ -44,7 +44,7 @@ def test_a_stamp_says_before_when_the_checkpoint_existed(authority, algorithm):
     response = authority.stamp(query(algorithm=algorithm))
     report = checked(stamped(response), trusting(authority.root))
     assert report.worst is Verdict.VERIFIED
-    assert "11 entries existed before 20" in report.looked["time stamps"]
+    assert "12 entries existed before 20" in report.looked["time stamps"]
     at = check_stamp(response, TEXT, [authority.root.certificate])
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
     assert check_stamp(response, TEXT, [authority.signer.certificate]) == at

@@ -71,9 +71,9 @@ def raw_lines(data: bytes) -> bytes:
     return repacked(lambda members: {**members, "events/000000.jsonl": data})
 
 
-def with_checkpoint(note: bytes, name: str = "checkpoints/11") -> bytes:
+def with_checkpoint(note: bytes, name: str = "checkpoints/12") -> bytes:
     made = draft(day())
-    del made.members["checkpoints/11"]
+    del made.members["checkpoints/12"]
     made.members = {name: note, **made.members}
     return made.pack()
 
@@ -177,12 +177,12 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
     "one more member of the manifest": lambda: with_manifest(policy="trust me"),
     "a range that is empty": lambda: with_manifest(**{"to": 0}),
     "a range that runs back": lambda: with_manifest(**{"from": 5, "to": 3}),
-    "a range of text": lambda: with_manifest(**{"to": "11"}),
+    "a range of text": lambda: with_manifest(**{"to": "12"}),
     "a negative range": lambda: with_manifest(**{"from": -1}),
-    "a range that is a float": lambda: with_manifest(**{"to": 11.0}),
+    "a range that is a float": lambda: with_manifest(**{"to": 12.0}),
     "a range that is true": lambda: with_manifest(**{"from": False}),
     "a range without end": lambda: with_manifest(**{"to": 2**80}),
-    "a range beyond the checkpoint": lambda: with_manifest(**{"to": 12}),
+    "a range beyond the checkpoint": lambda: with_manifest(**{"to": 13}),
     "no request": lambda: with_manifest(request=None),
     "a lone surrogate": lambda: with_manifest(request={**first_manifest()["request"], "by": "\ud800"}),
     "no files": lambda: with_manifest(files={}),
@@ -193,7 +193,7 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
     ),
     "a wrong size": lambda: with_manifest(files=[{**each, "size": 1} for each in first_manifest()["files"]]),
     "no checkpoint": lambda: repacked(lambda members: {k: v for k, v in members.items() if "checkpoints" not in k}),
-    "a checkpoint of another size than its name": lambda: with_checkpoint(NOTE, "checkpoints/12"),
+    "a checkpoint of another size than its name": lambda: with_checkpoint(NOTE, "checkpoints/13"),
     "no proof": lambda: repacked(lambda members: {k: v for k, v in members.items() if k != "proof.json"}),
     "a proof of text": lambda: repacked(lambda members: {**members, "proof.json": b'{"left":"","right":""}'}),
     "a proof that is too long": lambda: repacked(
@@ -219,7 +219,7 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
     "an index that is a float": lambda: raw_lines(b'{"index":0.0}\n'),
     "an index that is huge": lambda: with_lines(lambda lines: [*lines[:-1], lines[-1] | {"index": 2**53 - 1}]),
     "an index beyond every bound": lambda: raw_lines(b'{"index":' + b"9" * 10_000 + b"}\n"),
-    "an entry beyond the range": lambda: with_lines(lambda lines: [*lines, lines[-1] | {"index": 11}]),
+    "an entry beyond the range": lambda: with_lines(lambda lines: [*lines, lines[-1] | {"index": 12}]),
     "a member of a line too many": lambda: with_line(3, more=1),
     "a member of a line twice": lambda: raw_lines(b'{"index":0,"index":0}\n'),
     "an empty run": lambda: with_lines(lambda lines: [{"index": 0, "leaves": []}, *lines[1:]]),
@@ -280,7 +280,7 @@ def test_what_is_only_there_to_be_read_is_compared_with_the_manifest_too():
 
 
 def test_an_empty_range_is_no_bundle():
-    made = draft(day(), 11, 11)
+    made = draft(day(), 12, 12)
     assert judged(made.pack()).worst is Verdict.MALFORMED
     assert "its range is empty" in str(judged(made.pack()).of(Verdict.MALFORMED))
 
@@ -302,16 +302,16 @@ NOTES = {
     "no UTF-8": NOTE.replace(b"/", b"\xff", 1),
     "another dash": NOTE.replace("—".encode(), b"-"),
     "a line too many": NOTE.replace(b"\n\n", b"\nextension\n\n"),
-    "a leading zero": NOTE.replace(b"\n11\n", b"\n011\n"),
-    "a sign": NOTE.replace(b"\n11\n", b"\n+11\n"),
-    "a size beyond every bound": NOTE.replace(b"\n11\n", b"\n" + b"9" * 30 + b"\n"),
-    "Arabic digits": NOTE.replace(b"\n11\n", "\n\u0661\u0661\n".encode()),
+    "a leading zero": NOTE.replace(b"\n12\n", b"\n012\n"),
+    "a sign": NOTE.replace(b"\n12\n", b"\n+12\n"),
+    "a size beyond every bound": NOTE.replace(b"\n12\n", b"\n" + b"9" * 30 + b"\n"),
+    "Arabic digits": NOTE.replace(b"\n12\n", "\n\u0661\u0662\n".encode()),
     "a short root": BODY.replace(BODY.split(b"\n")[2], b"AAAA") + NOTE[len(BODY) :],
     "an odd root": BODY.replace(b"=\n", b"\n") + NOTE[len(BODY) :],
     "a signature without end": NOTE[:-10] + b"\n",
     "the same signature twice": NOTE + NOTE.partition(b"\n\n")[2],
     "too many signatures": NOTE + b"".join(f"— other{n} AAAAAAAAAAAAAAAA\n".encode() for n in range(64)),
-    "another size": NOTE.replace(b"\n11\n", b"\n12\n"),
+    "another size": NOTE.replace(b"\n12\n", b"\n13\n"),
     "another origin": NOTE.replace(ORIGIN.encode(), b"evil.example/1", 1),
 }
 

@@ -96,7 +96,7 @@ def test_payloads_that_are_not_disclosed_are_counted():
     log = day()
     log.events[2] = replace(log.events[2], opened=[log.events[2].opened[0], Opened(gone="withheld")])
     report = checked(draft(log))
-    assert (report.worst, report.looked["commitments"]) == (Verdict.VERIFIED, "15 opened, 1 not disclosed")
+    assert (report.worst, report.looked["commitments"]) == (Verdict.VERIFIED, "16 opened, 1 not disclosed")
 
 
 def test_the_rules_of_the_verifier_are_those_of_the_console():
@@ -132,7 +132,7 @@ def test_the_command_ends_with_the_code_of_its_verdict_and_writes_a_report(tmp_p
     ran = run(tmp_path, draft(day()).pack(), "--json", "report.json")
     assert (ran.returncode, ran.stdout.splitlines()[-1], ran.stderr) == (0, "verified", "")
     report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["verdict"], report["exit"], report["range"]) == ("verified", 0, [0, 11])
+    assert (report["verdict"], report["exit"], report["range"]) == ("verified", 0, [0, 12])
     ran = run(tmp_path, draft(day()).pack()[:-1])
     assert ran.returncode == 40
     assert ran.stdout.splitlines()[-1].startswith("malformed bundle: ")
@@ -393,19 +393,19 @@ def test_an_erasure_that_is_nowhere_on_record_is_not_believed():
     assert first(checked(draft(erased(upto=0)))) == unproven
     of_another = at(erased(), 5, [erased().events[5].opened[0], Opened(gone="erased", by="er-1")])
     assert first(checked(draft(of_another))) == unproven
-    assert first(checked(draft(erased(), 0, 13))) == unproven
+    assert first(checked(draft(erased(), 0, 14))) == unproven
 
 
-@pytest.mark.parametrize(("upto", "verdict"), [(7, Verdict.ERASED), (6, Verdict.INCOMPLETE)])
+@pytest.mark.parametrize(("upto", "verdict"), [(8, Verdict.ERASED), (7, Verdict.INCOMPLETE)])
 def test_what_stands_behind_the_erasure_is_erased_only_as_far_as_it_says(upto, verdict):
     log = erased(upto)
     log.add("action/ac-1", "commented", detail={"text": "Later."})
-    assert checked(draft(at(log, 15, [Opened(gone="erased", by="er-1")]))).worst is verdict
+    assert checked(draft(at(log, 16, [Opened(gone="erased", by="er-1")]))).worst is verdict
 
 
 def test_nobody_erases_alone():
     report = checked(draft(erased(confirmed_by=PERSON)))
-    assert first(report) == (Verdict.BROKEN, "subjects", 12)
+    assert first(report) == (Verdict.BROKEN, "subjects", 13)
     assert "second person" in text(report)
 
 
@@ -425,13 +425,13 @@ def by_policy(*, agreed_by: tuple[str, str] = OTHER_PERSON, state: str = "ACTIVE
 
 def test_a_policy_of_two_people_erases_by_itself():
     assert first(checked(draft(by_policy()))) == (Verdict.ERASED, "erasures", 2)
-    assert first(checked(draft(by_policy(agreed_by=PERSON)))) == (Verdict.BROKEN, "subjects", 12)
+    assert first(checked(draft(by_policy(agreed_by=PERSON)))) == (Verdict.BROKEN, "subjects", 13)
     assert checked(draft(by_policy(agreed_by=PERSON))).failed["subjects"] == 2
-    assert checked(draft(by_policy(), 12)).worst is Verdict.VERIFIED
-    assert first(checked(draft(by_policy(agreed_by=SYSTEM)))) == (Verdict.BROKEN, "subjects", 12)
-    assert first(checked(draft(by_policy(state="SUPERSEDED")))) == (Verdict.BROKEN, "subjects", 15)
-    assert first(checked(draft(by_policy(named="re-2")))) == (Verdict.BROKEN, "subjects", 14)
-    late = draft(by_policy(), 13)
+    assert checked(draft(by_policy(), 13)).worst is Verdict.VERIFIED
+    assert first(checked(draft(by_policy(agreed_by=SYSTEM)))) == (Verdict.BROKEN, "subjects", 13)
+    assert first(checked(draft(by_policy(state="SUPERSEDED")))) == (Verdict.BROKEN, "subjects", 16)
+    assert first(checked(draft(by_policy(named="re-2")))) == (Verdict.BROKEN, "subjects", 15)
+    late = draft(by_policy(), 14)
     assert checked(late).worst is Verdict.VERIFIED
     hidden = draft(by_policy(), withheld=frozenset({11, 12}))
     assert checked(hidden).worst is Verdict.ERASED
@@ -478,7 +478,7 @@ def test_entries_that_close_the_gap_do_not_lead_to_the_root():
     lines = made.lines()
     del lines[5]
     made.put([{**line, "index": place} for place, line in enumerate(lines)])
-    made.manifest["to"] = 10
+    made.manifest["to"] = 11
     made.members["proof.json"] = json.dumps({"left": [], "right": ["00" * 32]}).encode()
     assert checked(made).worst is Verdict.BROKEN
 
@@ -509,8 +509,8 @@ def asked_for(**changes: object) -> Draft:
 def test_the_request_on_record_is_the_one_that_the_bundle_names():
     report = checked(asked_for())
     assert (report.worst, report.facts["request_is_in_range"]) == (Verdict.VERIFIED, True)
-    assert first(checked(asked_for(filters={"tool": "other"}))) == (Verdict.BROKEN, "range", 11)
-    assert first(checked(asked_for(id="x-2"))) == (Verdict.BROKEN, "range", 11)
+    assert first(checked(asked_for(filters={"tool": "other"}))) == (Verdict.BROKEN, "range", 12)
+    assert first(checked(asked_for(id="x-2"))) == (Verdict.BROKEN, "range", 12)
 
 
 # Envelopes and steps
@@ -531,7 +531,7 @@ def test_a_bundle_of_an_unknown_version_is_said_to_be_one():
 def test_a_subject_of_an_unknown_kind_is_never_verified():
     log = day()
     log.add("spaceship/s-1", "launched", "FLYING")
-    assert first(checked(draft(log))) == (Verdict.UNKNOWN, "subjects", 11)
+    assert first(checked(draft(log))) == (Verdict.UNKNOWN, "subjects", 12)
 
 
 @pytest.mark.parametrize(
@@ -608,6 +608,7 @@ def story(*steps: tuple[str, str, str, dict[str, object]]) -> Report:
 BEGUN = [
     ("action/a", "proposed", "PROPOSED", {"entry": {"action_id": "a"}}),
     ("action/a", "validated", "VALIDATED", {"entry": {"action_id": "a"}}),
+    ("action/a", "grant_minted", "VALIDATED", {"detail": {"jti": "g"}}),
 ]
 START = {"by": ("executor", "e"), "detail": {"attempt": 1, "jti": "g", "grounds": ["released"]}}
 GATED = {"action_id": "a", "approval": {"required": True, "approval_id": "p", "payload_hash": "ab"}}
@@ -633,8 +634,15 @@ def test_a_start_needs_what_a_start_needs():
     ]
     for step, says in wrong:
         report = story(*BEGUN, step)
-        assert first(report) == (Verdict.BROKEN, "subjects", 2)
+        assert first(report) == (Verdict.BROKEN, "subjects", 3)
         assert says in lines_of(report)
+
+
+def test_a_start_with_a_grant_that_no_record_knows_is_found():
+    """B29: a stolen grant key signs a grant that was never minted here."""
+    assert "not the one that was minted for it last" in lines_of(story(*BEGUN[:2], started()))
+    another = ("action/a", "grant_minted", "VALIDATED", {"detail": {"jti": "h"}})
+    assert "not the one that was minted for it last" in lines_of(story(*BEGUN, another, started()))
 
 
 def test_what_is_withheld_of_an_event_is_not_held_against_it():
@@ -642,7 +650,7 @@ def test_what_is_withheld_of_an_event_is_not_held_against_it():
     for subject, kind, to, said in (*BEGUN, started()):
         log.add(subject, kind, to, **said)  # type: ignore[arg-type]
     hidden = [Opened(gone="withheld")] * 2
-    assert checked(draft(at(log, 2, hidden))).worst is Verdict.VERIFIED
+    assert checked(draft(at(log, 3, hidden[:2]))).worst is Verdict.VERIFIED
     bare = ("action/a", "execution_started", "EXECUTING", {"by": ("executor", "e")})
     assert "needs grounds" in lines_of(story(*BEGUN, bare))
 
@@ -663,6 +671,7 @@ def test_a_second_start_needs_a_grant_and_an_approval_again():
     again = [
         ("action/a", "failed", "FAILED", {"detail": {"grounds": ["nothing_sent"]}}),
         ("action/a", "retried", "VALIDATED", {"detail": {"grounds": ["retry_allowed"]}}),
+        ("action/a", "grant_minted", "VALIDATED", {"detail": {"jti": "h"}}),
     ]
     second = {"attempt": 2, "jti": "h", "grounds": ["released"]}
     assert story(*BEGUN, started(), *again, started(detail=second)).worst is Verdict.VERIFIED
