@@ -6,6 +6,7 @@ English only; a contract document that names its own phrases needs none of this.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ledger.rules.effects import Reversibility, SideEffectClass
 
@@ -58,6 +59,7 @@ _ALSO = {
 _SMALL = frozenset(("a", "an", "the", "to", "of", "for", "by", "in", "on", "with", "and", "or", "from", "into", "new"))
 _PEOPLE = frozenset(("human", "humans", "agent", "agents", "person", "operator", "representative", "supervisor"))
 _MERE = frozenset(("pending", "delivered", "all", "details", "current", "existing", "id", "ids", "info", "item_id"))
+_VERBS = READS | _HIGH | _CRITICAL | _LOW | _IRREGULAR.keys() | _ALSO.keys() | {"issue", "start", "upload"}
 # A deletion leaves nothing to compare; a relative change makes another number than the one that was asked.
 DELETES = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "erase"))
 RELATIVE = frozenset(("add", "increase", "decrease", "deposit", "withdraw", "increment", "decrement", "adjust", "move"))
@@ -70,11 +72,11 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _PARTS.split(name) if word]
 
 
+@lru_cache(maxsize=4096)
 def verb_of(name: str) -> tuple[str, list[str]]:
     """The verb of a name and the words after it; a name such as `browser_close` has its verb at the end."""
     words = words_of(name) or [""]
-    known = READS | _HIGH | _CRITICAL | _LOW | _IRREGULAR.keys() | _ALSO.keys() | {"issue", "start", "upload"}
-    place = next((number for number, word in enumerate(words) if word in known), 0)
+    place = next((number for number, word in enumerate(words) if word in _VERBS), 0)
     after = words[place + 1 :]
     after = after[: after.index("by")] if "by" in after[1:] else after
     rest = [word for word in (*after, *words[:place]) if word not in _SMALL]

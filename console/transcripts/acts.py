@@ -1,0 +1,157 @@
+"""One recorded call as an action: what the gate says of it, what came back, and what may be believed of it.
+
+`--trust` says how far a tool's own answer goes. A recording has no system of record that could be read, so that
+strictly nothing in it is verified, and every honest "it is done" would be premature. That helps nobody:
+
+1. `answers` (the default): an answer that says success counts as done, with the answer as its evidence, unless the
+   answer itself or a later read in the conversation shows other values. What is found then is wrong even by the tools'
+   own words. The report says of each claim that only an answer stands behind it.
+2. `reads`: an answer counts as PENDING until a later read in the same conversation shows what was asked.
+3. In both, a failure is a failure, a time-out is unknown, and accepted is not done. A call that the gate would have
+   refused, and that a tool carried out all the same, is believed like any other: it happened.
+4. Nothing is ever called verified: a read in a recording is a read by the agent's own tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from approvals.rules.gate import GateVerdict
+from console.transcripts import values
+from console.transcripts.answers import Told
+from console.transcripts.records import Call
+from console.transcripts.values import Difference
+from ledger.rules.contract import Contract
+from ledger.rules.lifecycle import State
+from reviews.rules.guard.records import Record
+from reviews.rules.observe import Status
+from reviews.rules.report import ALLOWED
+
+
+class Trust(StrEnum):
+    """What a success needs to count as done."""
+
+    ANSWERS = "answers"
+    READS = "reads"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One predicate of the contract over an answer or a later read. `where` says over which."""
+
+    text: str
+    holds: str
+    where: str
+    reason: str = ""
+    expected: Any = None
+    actual: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Act:
+    """One call of a conversation and what became of it; `number` counts from 1."""
+
+    number: int
+    turn: int
+    call: Call
+    verdict: GateVerdict
+    arguments: Mapping[str, Any]
+    contract: Contract | None
+    notes: list[str] = field(default_factory=list)
+    told: Told | None = None
+    answered_at: int | None = None
+    differences: list[Difference] = field(default_factory=list)
+    predicates: list[Held] = field(default_factory=list)
+    seen_by: list[int] = field(default_factory=list)
+    contradicted: bool = False
+    repeats: int | None = None
+    depends_on: tuple[int, ...] = ()
+    told_as_failed: bool = False
+    silent_over: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def mutating(self) -> bool:
+        """Whether the tool changes anything; of one that nobody knows, it is assumed."""
+        return self.contract is None or self.contract.mutating
+
+    @property
+    def category(self) -> str:
+        """The measuring class (R-MC-14), with executions that failed told apart from those that did not."""
+        failed = self.told is not None and self.told.status in {Status.FAILED, Status.TIMEOUT}
+        return "valid_execution_failed" if self.verdict.category == "valid" and failed else self.verdict.category
+
+    @property
+    def basis(self) -> str:
+        """What stands behind it: `read`, `answer` or `nothing`."""
+        if self.told is None or self.told.status is not Status.SUCCESS:
+            return "read" if self.seen_by else "nothing"
+        return "read" if self.seen_by or not self.mutating else "answer"
+
+
+_OF_STATUS = {
+    Status.FAILED: State.FAILED,
+    Status.TIMEOUT: State.UNKNOWN,
+    Status.MALFORMED: State.UNKNOWN,
+    Status.PENDING: State.PENDING,
+    Status.ACCEPTED: State.ACCEPTED,
+    Status.PARTIAL: State.PARTIALLY_COMMITTED,
+}
+_TEXTS = {
+    State.EXECUTING: "Called; no answer is recorded by then.",
+    State.FAILED: "The tool answered that it failed.",
+    State.UNKNOWN: "The call timed out or gave no usable answer; what came of it is not known.",
+    State.PENDING: "The tool answered; nothing in the conversation shows that it is done.",
+    State.ACCEPTED: "The tool took it on; it had not said that it is done.",
+    State.PARTIALLY_COMMITTED: "The tool answered that only a part was done.",
+    State.RECONCILED_SUCCESS: "Said to be done by the tool.",
+}
+
+
+def state_of(act: Act, trust: Trust) -> State | None:
+    """The state that may be believed of a call; None where the gate refuses it and nothing happened."""
+    if act.told is None:
+        return State.EXECUTING if act.verdict.accepted else None
+    if act.seen_by:
+        return State.RECONCILED_SUCCESS
+    if act.told.status is Status.SUCCESS:
+        believed = trust is Trust.ANSWERS or not act.mutating
+        return State.RECONCILED_SUCCESS if believed else State.PENDING
+    if act.told.status is Status.FAILED and not act.verdict.accepted:
+        return None
+    return _OF_STATUS[act.told.status]
+
+
+def record_of(act: Act, trust: Trust) -> Record:
+    """The call as the guard sees it."""
+    state = state_of(act, trust)
+    told = act.told
+    done = state is State.RECONCILED_SUCCESS
+    reason = told.reason if told is not None and told.reason else act.verdict.message if state is None else ""
+    return Record(
+        action_id=str(act.number),
+        tool=act.call.tool,
+        target=act.verdict.target_resource,
+        arguments=_known_of(act),
+        state=None if state is None else str(state),
+        completed=done and not act.contradicted,
+        code=str(ALLOWED[state][0]) if state is not None else "NOT_EXECUTED",
+        text=_TEXTS[state] if state is not None else "The call was refused.",
+        reason=reason,
+        evidence=(*told.evidence, f"answer to call {act.number}") if told is not None and done else (),
+        done=told.done if told is not None else (),
+        open=told.open if told is not None else (),
+        contradicted=act.contradicted,
+    )
+
+
+def _known_of(act: Act) -> dict[str, Any]:
+    """The arguments, and the plain values of an answer that says success: an agent may well name what it was told."""
+    known = dict(act.arguments)
+    if act.told is not None and act.told.status is Status.SUCCESS and isinstance(act.told.content, Mapping | list):
+        known["(answer)"] = values.flat(act.told.content)
+    elif act.told is not None and act.told.status is Status.SUCCESS and isinstance(act.told.content, str):
+        known["(answer)"] = act.told.content[:500]
+    return known

@@ -1,0 +1,174 @@
+"""What a recorded answer says of itself, in the words of an observation.
+
+Recordings hold whatever a tool returned: objects, words, errors. Nothing of it is proof (R-OB-03). It is given one of
+the six statuses by marks that can be named, and `reviews.rules.observe` takes it from there:
+
+1. The recording's own mark (is_error, status error) says failed; an error that speaks of a time-out is a time-out.
+2. An object with an error in it, `success: false`, or a status code from 400 up has failed; 202 is accepted.
+3. A word such as `pending` under `status` counts only where the object is a result and not a thing: the status of an
+   order that a tool returned whole is the order's. A thing is told by the lists and objects that it holds, and what a
+   tool that only reads returns is always a thing.
+4. Words that begin like an error have failed. Any other answer is a success that nothing types (`typed` False): that
+   free text says "completed" adds nothing (HS-10).
+5. What can be cited are ids, receipts, confirmation numbers and addresses in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from console.transcripts.records import Answer
+from reviews.rules.observe import Observation, Status, observe
+
+MOST_EVIDENCE = 12
+_STATUS = {
+    **dict.fromkeys(("success", "succeeded", "ok", "completed", "complete", "done", "confirmed"), Status.SUCCESS),
+    **dict.fromkeys(("failed", "failure", "error", "rejected", "denied", "declined", "refused"), Status.FAILED),
+    **dict.fromkeys(("pending", "processing", "in_progress", "in progress", "running"), Status.PENDING),
+    **dict.fromkeys(("accepted", "queued", "submitted", "enqueued", "received"), Status.ACCEPTED),
+    **dict.fromkeys(("partial", "partially_completed", "partial_success", "partially completed"), Status.PARTIAL),
+    **dict.fromkeys(("timeout", "timed_out", "timed out", "deadline_exceeded"), Status.TIMEOUT),
+}
+_ERRORS = ("error", "errors", "error_message", "errorMessage", "exception", "fault")
+_FLAGS = ("success", "ok", "succeeded", "successful")
+_CODES = ("status_code", "statusCode", "http_status", "httpStatus")
+_BAD = re.compile(
+    r"^\W*(error|exception|traceback|failed|failure|fatal|invalid|unauthori[sz]ed|forbidden|not found|denied|"
+    r"cannot|can't|could not|unable to|permission denied|unknown tool|no such|tool \S+ (not found|does not exist)|"
+    r"\w*(error|exception)\b\s*[:(]|(an? )?(unexpected |internal )?error (occurred|executing|calling|while))",
+    re.IGNORECASE,
+)
+_LATE = re.compile(r"\btim(ed|e)[ -]?out\b|\bdeadline exceeded\b", re.IGNORECASE)
+_CITABLE = re.compile(
+    r"(^|_)(id|ids|number|no|receipt|confirmation|reference|ref|url|uri|link|href|sha|etag|code|path|ticket|key)$", re.I
+)
+_IN_TEXT = re.compile(r"https?://[^\s)\"'>\]]+|#?\b[A-Za-z]{1,12}[-_]?\d[\w-]{2,}\b|\b\d{5,}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One answer: what it says of itself, whether it said so in a typed way, and what in it can be cited."""
+
+    observation: Observation
+    typed: bool
+    evidence: tuple[str, ...]
+    content: Any
+    reason: str = ""
+    done: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """The status in the answer."""
+        return self.observation.status
+
+
+def told(answer: Answer, tool: str, *, mutating: bool = True) -> Told:
+    """What an answer to a call of this tool says."""
+    content = answer.content
+    status, typed = _status(content, answer.failed, mutating)
+    reason = _reason(content) if status in {Status.FAILED, Status.TIMEOUT} else ""
+    error = {"message": reason} if reason else None
+    done, still = _parts(content) if status is Status.PARTIAL else ((), ())
+    seen = observe({"tool": tool, "status": str(status), "error": error, "evidence": None}, tool=tool)
+    return Told(seen, typed, tuple(_evidence(content)), content, reason, done, still)
+
+
+def _status(content: Any, mark: bool | None, mutating: bool) -> tuple[Status, bool]:
+    if mark:
+        late = isinstance(content, str) and _LATE.search(content[:500])
+        return (Status.TIMEOUT if late else Status.FAILED), True
+    if isinstance(content, dict):
+        found = _of_object(content, mutating)
+        return (found, True) if found is not None else (Status.SUCCESS, mark is False)
+    if isinstance(content, str):
+        found = _of_words(content)
+        return (found, False) if found is not None else (Status.SUCCESS, mark is False)
+    return Status.SUCCESS, mark is False
+
+
+def _of_object(content: Mapping[str, Any], mutating: bool) -> Status | None:
+    error = next((content[name] for name in _ERRORS if content.get(name)), None)
+    flag = next((content[name] for name in _FLAGS if isinstance(content.get(name), bool)), None)
+    code = next((content[name] for name in _CODES if isinstance(content.get(name), int)), 0)
+    if mutating and _halves(content):
+        return Status.PARTIAL
+    if error is not None and flag is not True:
+        return Status.TIMEOUT if _LATE.search(str(error)[:500]) else Status.FAILED
+    if code in {408, 504}:
+        return Status.TIMEOUT
+    if flag is False or code >= 400:
+        return Status.FAILED
+    word = _word(content) if mutating else None
+    if word is None and code == 202:
+        return Status.ACCEPTED
+    return word if word is not None else Status.SUCCESS if flag else None
+
+
+def _word(content: Mapping[str, Any]) -> Status | None:
+    """The status of a result that is one, and not of a thing that was returned (rule 3)."""
+    named = content.get("status", content.get("state"))
+    found = _STATUS.get(named.strip().lower()) if isinstance(named, str) else None
+    inner = content.keys() - {"result", "data", "error", "errors", "evidence", "side_effects", "details", "meta"}
+    is_thing = any(isinstance(content[name], list | dict) for name in inner)
+    return None if is_thing else found
+
+
+def _halves(content: Mapping[str, Any]) -> bool:
+    done, still = _parts(content)
+    return bool(done and still)
+
+
+def _parts(content: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The parts that a result names as done and as not done."""
+    if not isinstance(content, dict):
+        return (), ()
+    done = _named(content, ("succeeded", "completed", "done", "successes", "sent"))
+    return done, _named(content, ("failed", "failures", "errors", "open", "remaining", "not_sent"))
+
+
+def _named(content: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    listed = next((content[name] for name in names if isinstance(content.get(name), list)), ())
+    return tuple(str(one.get("id", one.get("name", ""))) if isinstance(one, dict) else str(one) for one in listed)[:20]
+
+
+def _of_words(content: str) -> Status | None:
+    start = content[:300]
+    if not _BAD.match(start):
+        return Status.TIMEOUT if len(content) < 200 and _LATE.search(start) else None
+    return Status.TIMEOUT if _LATE.search(start) else Status.FAILED
+
+
+def _reason(content: Any) -> str:
+    """Why it failed, in one line of the answer's own words."""
+    if isinstance(content, dict):
+        found = next((content[name] for name in (*_ERRORS, "message", "detail", "reason") if content.get(name)), "")
+        return _reason(found) if found else ""
+    if isinstance(content, list):
+        return _reason(content[0]) if content else ""
+    return " ".join(str(content).split())[:300] if content is not None else ""
+
+
+def _evidence(content: Any) -> Iterator[str]:
+    found = _cited(content, 0) if isinstance(content, dict | list) else _IN_TEXT.findall(str(content)[:2000])
+    for number, one in enumerate(dict.fromkeys(found)):
+        if number >= MOST_EVIDENCE:
+            return
+        yield one[:200]
+
+
+def _cited(content: Any, depth: int) -> Iterator[str]:
+    if isinstance(content, list):
+        for one in content[:10]:
+            yield from _cited(one, depth + 1)
+        return
+    if not isinstance(content, dict):
+        return
+    for name, value in list(content.items())[:60]:
+        if isinstance(value, str | int) and not isinstance(value, bool) and _CITABLE.search(str(name)):
+            yield str(value)
+        elif isinstance(value, dict | list) and depth < 2:
+            yield from _cited(value, depth + 1)

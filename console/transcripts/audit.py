@@ -1,0 +1,222 @@
+"""One recorded conversation through gate, observation, predicates, dependencies and guard, in the order it happened.
+
+1. Turns are taken one by one. In a turn, calls come before their answers, and answers before the words: what an agent
+   writes beside its calls is judged with those calls under way.
+2. The guard judges every message of the agent against what had happened until then, and nothing that came later.
+3. An answer belongs to the newest open call of its id; without an id, to the oldest open call of its tool.
+4. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
+   change a silent one (R-EX-20).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from console.transcripts import answers
+from console.transcripts.acts import Act, Trust, record_of, state_of
+from console.transcripts.gating import AT, Gate
+from console.transcripts.looking_back import Memory
+from console.transcripts.offers import Offer
+from console.transcripts.records import AGENT, USER, Answer, Call, Conversation, Fault, Turn
+from ledger.rules.lifecycle import State
+from reviews.rules import sagas
+from reviews.rules.guard.records import Ground, Record
+from reviews.rules.guard.verdict import Found, Violation, judge
+from reviews.rules.observe import Status
+
+MOST_STEPS = 200
+_END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of the agent, and what the recording says to it. `basis`: read, answer or nothing."""
+
+    turn: int
+    span: tuple[int, int]
+    quote: str
+    sentence: str
+    kind: str
+    code: str
+    detail: str
+    acts: tuple[int, ...]
+    basis: str
+    rule: str
+
+    @property
+    def false(self) -> bool:
+        """Whether nothing that was recorded until then bears it out."""
+        return bool(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """Everything that was found in one conversation. `corrected` maps a turn to what might have been said instead."""
+
+    conversation: Conversation
+    acts: tuple[Act, ...]
+    claims: tuple[Claim, ...]
+    corrected: dict[int, str]
+    spoken: int
+    is_open: bool
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(eq=False)
+class _Run:
+    conversation: Conversation
+    offer: Offer
+    trust: Trust
+    gate: Gate
+    memory: Memory = field(default_factory=Memory)
+    acts: list[Act] = field(default_factory=list)
+    waiting: list[Act] = field(default_factory=list)
+    records: dict[int, Record] = field(default_factory=dict)
+    ground: Ground | None = None
+    claims: list[Claim] = field(default_factory=list)
+    corrected: dict[int, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    spoken: int = 0
+
+    def turn(self, turn: Turn) -> None:
+        for call in turn.calls:
+            self._call(call, turn.number)
+        for answer in turn.answers:
+            self._answer(answer, turn.number)
+        if turn.role == AGENT and turn.text.strip():
+            self._say(turn)
+        elif turn.text:
+            self.gate.heard(turn.text)
+
+    def _call(self, call: Call, turn: int) -> None:
+        act = self.gate.judged(call, number=len(self.acts) + 1, turn=turn)
+        self.acts.append(act)
+        self.waiting.append(act)
+        self._note(act)
+
+    def _answer(self, answer: Answer, turn: int) -> None:
+        act = self._asked(answer)
+        if act is None:
+            if not answer.loose:
+                what = f"`{answer.call_id[:60]}`" if answer.call_id else "no call"
+                place = f"{self.conversation.path}[{turn}]"
+                reason = f"An answer to {what}, which is not recorded before it."
+                self.faults.append(Fault(self.conversation.file, self.conversation.id, place, reason))
+            return
+        self.waiting.remove(act)
+        act.told = answers.told(answer, act.call.tool, mutating=act.mutating)
+        act.answered_at = turn
+        for touched in self.memory.answered(act):
+            self._note(touched)
+        self.gate.answered(act)
+        self._note(act)
+
+    def _asked(self, answer: Answer) -> Act | None:
+        if answer.call_id:
+            return next((one for one in reversed(self.waiting) if one.call.id == answer.call_id), None)
+        named = (one for one in self.waiting if not answer.tool or one.call.tool == answer.tool)
+        return next(named, None)
+
+    def _note(self, act: Act) -> None:
+        self.records[act.number] = record_of(act, self.trust)
+        self.ground = None
+
+    def _say(self, turn: Turn) -> None:
+        self.spoken += 1
+        if self.ground is None:
+            self.ground = Ground(self.offer.tools, tuple(self.records.values()))
+        verdict = judge(turn.text, self.ground)
+        violations = {one.span: one for one in verdict.violations}
+        for found in verdict.claims:
+            self._claim(turn, found, violations.get(found.span))
+        if verdict.corrected is not None:
+            self.corrected[turn.number] = verdict.corrected
+
+    def _claim(self, turn: Turn, found: Found, violation: Violation | None) -> None:
+        numbers = tuple(int(one) for one in found.action_ids if one.isdigit())
+        about = [self.acts[number - 1] for number in numbers if number <= len(self.acts)]
+        if found.kind == "failed" and not found.code:
+            for act in about:
+                act.told_as_failed = True
+        self.claims.append(
+            Claim(
+                turn=turn.number,
+                span=found.span,
+                quote=found.quote,
+                sentence=sentence(turn.text, found.span),
+                kind=found.kind,
+                code=found.code,
+                detail=violation.detail if violation is not None else "",
+                acts=numbers,
+                basis=_weakest(about),
+                rule=found.rule,
+            )
+        )
+
+
+def audited(conversation: Conversation, offer: Offer, *, trust: Trust = Trust.ANSWERS) -> Audited:
+    """What a conversation holds."""
+    goal = next((turn.text for turn in conversation.turns if turn.role == USER and turn.text.strip()), "")
+    run = _Run(conversation, offer, trust, Gate(offer, trust, goal))
+    for turn in conversation.turns:
+        run.turn(turn)
+    _silences(run.acts, trust)
+    return Audited(
+        conversation,
+        tuple(run.acts),
+        tuple(run.claims),
+        run.corrected,
+        run.spoken,
+        offer.is_open,
+        (*conversation.faults, *run.faults),
+    )
+
+
+def sentence(text: str, span: tuple[int, int]) -> str:
+    """The sentence around a span, at most 300 characters of it."""
+    start, end = span
+    before = [found.end() for found in _END.finditer(text, max(0, start - 300), start)]
+    after = _END.search(text, max(start, end - 1), min(len(text), end + 300))
+    first = before[-1] if before else max(0, start - 300)
+    last = after.start() if after else min(len(text), end + 300)
+    return " ".join(text[first : max(last, end)].split())[:300]
+
+
+def _weakest(about: list[Act]) -> str:
+    found = {act.basis for act in about}
+    return next((one for one in ("nothing", "answer", "read") if one in found), "nothing")
+
+
+def _silences(acts: list[Act], trust: Trust) -> None:
+    """Note what went on over a failure or an open outcome (rule 4)."""
+    changes = [act for act in acts if act.mutating and act.verdict.category != "phantom"][-MOST_STEPS:]
+    steps = [_step(act, changes, trust) for act in changes]
+    by_number = {act.number: act for act in changes}
+    for silence in sagas.silences(steps):
+        by_number[int(silence.step)].silent_over.append((int(silence.over), silence.because))
+
+
+def _step(act: Act, changes: list[Act], trust: Trust) -> sagas.Step:
+    believed = state_of(act, Trust.ANSWERS) or State.FAILED
+    ended = AT + timedelta(seconds=2 * (act.answered_at if act.answered_at is not None else 10**9) + 1)
+    noticed = [one for one in changes if one.number < act.number and _is_noticed(one, act, changes)]
+    return sagas.Step(
+        id=str(act.number),
+        state=believed,
+        mutating=True,
+        proposed_at=AT + timedelta(seconds=2 * act.turn),
+        ended_at=ended.isoformat() if act.told is not None else None,
+        contradicted=act.contradicted,
+        depends_on=tuple(str(one) for one in act.depends_on),
+        acknowledges=tuple(str(one.number) for one in noticed),
+    )
+
+
+def _is_noticed(failed: Act, act: Act, changes: list[Act]) -> bool:
+    """Whether somebody took notice of a failure before a later step: it was told, or the tool was called again."""
+    if failed.told is None or failed.told.status not in {Status.FAILED, Status.TIMEOUT}:
+        return False
+    again = (one for one in changes if failed.number < one.number <= act.number)
+    return failed.told_as_failed or any(one.call.tool == failed.call.tool for one in again)

@@ -1,0 +1,162 @@
+"""The gate over recorded calls: the same `judge` and `clear` that a live session passes, with no database behind them.
+
+1. The conversation is the session: its first request is the pinned goal, its tools are the disclosed ones. A recording
+   restates no goal, so the pin itself is not at stake here.
+2. Payloads of the product hold no fractions; recordings do. A call whose only fault is that is judged by its schema
+   all the same, and the fraction is noted, not counted as a mistake of the agent.
+3. A call that repeats a change whose outcome is open is DUPLICATE_BLOCKED; one that repeats a change that was already
+   answered with success is noted as a repeat (HS-06).
+4. A call depends on an earlier one where it uses an identifier that nobody had said before that one's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from approvals.rules import gate, malformed, pins
+from approvals.rules.gate import Dependency, GateVerdict, Proposal, Standing, Surroundings
+from console.transcripts import values
+from console.transcripts.acts import Act, Trust, state_of
+from console.transcripts.offers import Offer
+from console.transcripts.records import Call
+from ledger.rules.canonical import NotCanonical
+from ledger.rules.contract import Contract
+from ledger.rules.targets import BadTarget
+from reviews.rules.observe import Status
+
+AT = datetime(2000, 1, 1, tzinfo=UTC)
+"""The one instant of every judgement: a recording's own times decide nothing."""
+FRACTION = "FRACTION"
+_OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.TIMEOUT, Status.MALFORMED})
+
+
+@dataclass(eq=False)
+class Gate:
+    """The gate of one conversation, and what it remembers of it."""
+
+    offer: Offer
+    trust: Trust
+    goal: str
+    _standing: Standing = field(init=False)
+    _sources: dict[str, int] = field(default_factory=dict)
+    _said: set[str] = field(default_factory=set)
+    _changes: dict[str, Act] = field(default_factory=dict)
+    _acts: dict[int, Act] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        goal = self.goal[: pins.MAX_GOAL].encode("utf-8", "replace").decode("utf-8")
+        pin = pins.pin(session_id="recording", goal=goal if goal.strip() else "none", ttl_seconds=60, at=AT)
+        self._standing = Standing(
+            registered=True,
+            sealed=True,
+            open=True,
+            pin=pin,
+            disclosed=self.offer.disclosed,
+            catalogue=self.offer.known,
+        )
+
+    def judged(self, call: Call, *, number: int, turn: int) -> Act:
+        """The act in a call, judged."""
+        asked = read_arguments(call.arguments)
+        proposal = Proposal(
+            call_id=call.id,
+            tool=call.tool,
+            arguments=call.arguments,
+            pin_hash=self._standing.pin.hash,
+            depends_on=tuple(str(one) for one in self._depends_on(asked)),
+        )
+        verdict = gate.judge(proposal, self._standing, compile_predicate=lambda *_: None, at=AT)
+        notes = []
+        if verdict.code == NotCanonical.code:
+            verdict, notes = self._with_fractions(verdict, asked), [FRACTION]
+        verdict = gate.clear(verdict, proposal, self._around(verdict, proposal.depends_on))
+        act = Act(
+            number=number,
+            turn=turn,
+            call=call,
+            verdict=verdict,
+            arguments=asked,
+            contract=self.offer.disclosed.get(call.tool),
+            notes=notes,
+            depends_on=tuple(int(one) for one in proposal.depends_on),
+        )
+        self._remember(act)
+        return act
+
+    def heard(self, text: str) -> None:
+        """Take note of what was said to the agent: an identifier in it comes from no tool."""
+        self._said.update(values.words_with_digits(text))
+
+    def answered(self, act: Act) -> None:
+        """Take note of an answer: identifiers that are new with it come from that call."""
+        if act.told is None:
+            return
+        for one in values.identifiers(act.told.content, limit=200):
+            if any(character.isdigit() for character in one) and one not in self._said:
+                self._sources.setdefault(one, act.number)
+
+    def _depends_on(self, asked: Mapping[str, Any]) -> list[int]:
+        found = {self._sources[one] for one in values.identifiers(asked) if one in self._sources}
+        return sorted(number for number in found if self._acts[number].mutating)
+
+    def _around(self, verdict: GateVerdict, depends_on: Iterable[str]) -> Surroundings:
+        dependencies = {one: self._dependency(self._acts[int(one)]) for one in depends_on}
+        before = self._changes.get(verdict.operation_hash) if verdict.accepted else None
+        is_open = before is not None and (before.told is None or before.told.status in _OPEN) and not before.seen_by
+        return Surroundings(
+            dependencies=dependencies, open_twin=f"call {before.number}" if is_open and before else None
+        )
+
+    def _dependency(self, act: Act) -> Dependency:
+        state = state_of(act, Trust.ANSWERS)
+        return Dependency(state=str(state or "FAILED"), acknowledged=act.told_as_failed)
+
+    def _remember(self, act: Act) -> None:
+        self._acts[act.number] = act
+        if not act.verdict.accepted or not act.mutating:
+            return
+        before = self._changes.get(act.verdict.operation_hash)
+        if before is not None and before.told is not None and before.told.status is Status.SUCCESS:
+            act.repeats = before.number
+        self._changes[act.verdict.operation_hash] = act
+
+    def _with_fractions(self, verdict: GateVerdict, asked: Mapping[str, Any]) -> GateVerdict:
+        """The verdict by the schema alone, for arguments that hold fractions (rule 2)."""
+        contract = verdict.contract
+        if contract is None or not asked:
+            return verdict
+        mistake = malformed.find(dict(asked), schema=contract.arguments_schema, validator=contract.arguments_validator)
+        if mistake is not None:
+            return replace(
+                verdict, code=mistake.code, message=mistake.message, hint=mistake.hint, errors=mistake.errors
+            )
+        return replace(
+            verdict,
+            accepted=True,
+            code=gate.ACCEPTED,
+            message="The call is well formed; the product would ask for its decimals as texts.",
+            hint="",
+            target_resource=_target(contract, asked),
+        )
+
+
+def read_arguments(raw: Any) -> Mapping[str, Any]:
+    """The arguments for comparing, read generously; what is no object has none."""
+    if isinstance(raw, str):
+        try:
+            raw = orjson.loads(raw)
+        except ValueError:
+            return {}
+    return raw if isinstance(raw, Mapping) else {}
+
+
+def _target(contract: Contract, asked: Mapping[str, Any]) -> str:
+    try:
+        return contract.render_target(asked)
+    except BadTarget:
+        return contract.target_template

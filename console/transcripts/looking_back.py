@@ -1,0 +1,181 @@
+"""What a recording shows of a change: its own answer, and what the agent read later in the same conversation.
+
+1. The tool's own answer is compared with the arguments, and the contract's predicates are evaluated over it. Both are
+   marked `answer`: a tool that contradicts itself was not believed to be right, one that agrees proves nothing.
+2. A later successful read is about the same thing where both calls name the same identifier. It is compared with what
+   was asked, except for fields that a change in between has set again. These findings are marked `read`.
+3. A difference or a predicate that is false contradicts the action. A read that agrees in at least one field, or shows
+   every predicate true, and contradicts nothing, lets the action stand as seen.
+4. After a deletion, a read that still brings the thing contradicts it, and one that fails shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from console.transcripts import values, wording
+from console.transcripts.acts import Act, Held
+from console.transcripts.gating import AT
+from console.transcripts.values import Difference
+from ledger.rules.contract import Contract
+from reviews.rules import observe, predicates
+from reviews.rules.observe import Status
+from reviews.rules.reading import Consistency, Effect, Reading, shown
+
+MOST_LATER = 50
+_NAMES_IT = ("_id", "id", "number", "path", "file", "filename", "key", "email", "to", "name", "url", "ref")
+
+
+@dataclass(eq=False)
+class Memory:
+    """The changes of one conversation, by the identifiers that they name."""
+
+    _by_identifier: dict[str, list[Act]] = field(default_factory=dict)
+
+    def answered(self, act: Act) -> list[Act]:
+        """Take in an answer; the earlier changes on which it throws light, itself included."""
+        if act.mutating:
+            return self._changed(act)
+        return self._read(act)
+
+    def _changed(self, act: Act) -> list[Act]:
+        told = act.told
+        if told is None or told.status in {Status.FAILED, Status.TIMEOUT, Status.MALFORMED}:
+            return []
+        over_answer(act)
+        for one in naming(act.arguments):
+            held = self._by_identifier.setdefault(one, [])
+            held.append(act)
+            del held[:-MOST_LATER]
+        return [act]
+
+    def _read(self, act: Act) -> list[Act]:
+        told = act.told
+        if told is None or told.status not in {Status.SUCCESS, Status.FAILED}:
+            return []
+        named = naming(act.arguments)
+        touched: dict[int, Act] = {}
+        for one in named:
+            for change in self._by_identifier.get(one, ()):
+                touched[change.number] = change
+        found = [touched[number] for number in sorted(touched)]
+        return [one for place, one in enumerate(found) if over_read(one, act, found[place + 1 :], named)]
+
+
+def naming(arguments: Mapping[str, Any]) -> frozenset[str]:
+    """The identifiers in arguments whose names say that they name a thing."""
+    return values.identifiers({name: value for name, value in arguments.items() if name.lower().endswith(_NAMES_IT)})
+
+
+def over_answer(act: Act) -> None:
+    """Compare a change with its own answer (rule 1)."""
+    if act.told is None:
+        return
+    relative = wording.verb_of(act.call.tool)[0] in wording.RELATIVE
+    compared = values.compare(act.arguments, act.told.content, where="answer", relative=relative)
+    act.differences.extend(compared.differences)
+    held = evaluated(act, act.told.content, where="answer")
+    act.predicates.extend(held)
+    if compared.differences or any(one.holds == "FALSE" for one in held):
+        act.contradicted = True
+
+
+def over_read(change: Act, read: Act, later: list[Act], named: frozenset[str]) -> bool:
+    """Compare a change with a later read of the same thing (rules 2 to 4); whether that said anything."""
+    told = read.told
+    if told is None:
+        return False
+    verb = wording.verb_of(change.call.tool)[0]
+    if verb in wording.DELETES:
+        return _after_deletion(change, read, named)
+    if told.status is not Status.SUCCESS:
+        return False
+    again = {name for one in later for name in one.arguments if one.told is not None}
+    fresh = frozenset(name for name in change.arguments if name not in again)
+    compared = values.compare(change.arguments, told.content, where="read", relative=verb in wording.RELATIVE, of=fresh)
+    held = evaluated(change, told.content, where="read")
+    agreeing = [name for name in compared.agreeing if not values.identifiers(change.arguments[name]) <= named]
+    return _settle(change, read, compared.differences, held, agrees=bool(agreeing))
+
+
+def _settle(change: Act, read: Act, differences: tuple[Difference, ...], held: list[Held], *, agrees: bool) -> bool:
+    change.differences = [one for one in change.differences if one.where != "read"] + list(differences)
+    change.predicates = [one for one in change.predicates if one.where != "read"] + held
+    wrong = bool(differences) or any(one.holds == "FALSE" for one in held)
+    right = not wrong and (agrees or (bool(held) and all(one.holds == "TRUE" for one in held)))
+    change.contradicted = wrong or (change.contradicted and not right)
+    if wrong:
+        change.seen_by.clear()
+    elif right:
+        change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
+    return wrong or right
+
+
+def _after_deletion(change: Act, read: Act, named: frozenset[str]) -> bool:
+    told = read.told
+    if told is None or change.told is None or change.told.status is not Status.SUCCESS:
+        return False
+    if told.status is Status.FAILED:
+        change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
+        return True
+    still = isinstance(told.content, Mapping) and bool(values.identifiers(told.content, limit=200) & named)
+    if still:
+        change.differences.append(Difference("(the thing itself)", "deleted", "still there", "read"))
+        change.contradicted = True
+        change.seen_by.clear()
+    return still
+
+
+def evaluated(act: Act, content: Any, *, where: str) -> list[Held]:
+    """The contract's predicates over what is shown."""
+    contract = act.contract
+    if contract is None or not contract.predicates or not isinstance(content, Mapping):
+        return []
+    reading = _reading(contract, content, where)
+    bindings: dict[str, Mapping[str, Any]] = {
+        "si": {},
+        "sr": _plain(act.arguments),
+        "so": observe.bindings(act.told.observation if act.told else None),
+        "sa": shown(reading, contract.required_effects),
+        "scope": {},
+        "pre": {},
+    }
+    results = predicates.evaluate(
+        reading,
+        bindings=bindings,
+        contract=contract.predicates,
+        added=(),
+        target_resource=act.verdict.target_resource,
+    )
+    return [
+        Held(one.text, str(one.holds), where, one.reason, one.expected, one.actual)
+        for one in results
+        if one.origin is predicates.Origin.CONTRACT
+    ]
+
+
+def _reading(contract: Contract, content: Mapping[str, Any], where: str) -> Reading:
+    """What is shown, in the shape of a reading: of no declared consistency, so that nothing could rest on it."""
+    fields = _plain(content)
+    wanted = contract.required_effects or (contract.operation_kind,)
+    return Reading(
+        source=f"recorded {where}",
+        consistency=Consistency.UNDECLARED,
+        freshness="recorded",
+        observed_at=AT,
+        pointer="",
+        effects=tuple(Effect(name=name, present=True, count=1, fields=fields) for name in wanted),
+        target=fields,
+        context=fields,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """The value without fractions, which predicates do not know: whole ones as integers, others as text."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,110 @@
+"""What a conversation's agent had been offered: its own tool list, else the contracts that were given.
+
+1. A recording that carries tools offered those and no others; a contract that was given for one of them goes before the
+   definition in the recording.
+2. A recording without tools is held against all contracts that were given.
+3. Where neither exists, every tool that is called is taken to exist: then nothing can be a phantom, and the report says
+   so (`is_open`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import orjson
+
+from console.transcripts import wording
+from console.transcripts.contracts import Catalogue
+from console.transcripts.records import Conversation
+from ledger.rules.contract import Contract
+from reviews.rules.guard.records import Tool
+
+MOST_DRAFTS = 10_000
+
+
+@dataclass(eq=False)
+class Offer:
+    """The tools of a conversation: those disclosed, all that exist, and as the guard sees them."""
+
+    disclosed: dict[str, Contract]
+    known: frozenset[str]
+    is_open: bool = False
+    tools: tuple[Tool, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        self.tools = tuple(tool(one) for one in self.disclosed.values())
+
+
+@dataclass(eq=False)
+class Offers:
+    """The offers of many conversations; the same list is made ready once."""
+
+    catalogue: Catalogue
+    _made: dict[bytes, Offer] = field(default_factory=dict)
+    _drafts: dict[bytes, Contract | None] = field(default_factory=dict)
+
+    def of(self, conversation: Conversation) -> Offer:
+        """The offer of one conversation (rules 1 to 3)."""
+        key = b"\n".join(sorted(_spelled(one) for one in conversation.tools))
+        if key in self._made:
+            return self._made[key]
+        offer = self._offer(conversation) if conversation.tools else self._all(conversation)
+        if conversation.tools or self.catalogue.closed:
+            if len(self._made) >= MOST_DRAFTS:
+                self._made.clear()
+            self._made[key] = offer
+        return offer
+
+    def _offer(self, conversation: Conversation) -> Offer:
+        found = [self._contract(one, conversation.file) for one in conversation.tools]
+        disclosed = {one.name: one for one in found if one is not None}
+        return Offer(disclosed, frozenset({*disclosed, *self.catalogue.contracts}))
+
+    def _contract(self, definition: Mapping[str, object], where: str) -> Contract | None:
+        key = _spelled(definition)
+        if key in self._drafts:
+            return self._drafts[key]
+        own = Catalogue(contracts=dict(self.catalogue.contracts) if self.catalogue.closed else {})
+        before = set(own.contracts)
+        own.add(definition, where)
+        name = _name(definition)
+        self.catalogue.notes.extend(own.notes[: 20 - len(self.catalogue.notes)])
+        if name not in before and name in own.contracts and not self.catalogue.closed:
+            self.catalogue.contracts.setdefault(name, own.contracts[name])
+            self.catalogue.drafted.add(name)
+        if len(self._drafts) >= MOST_DRAFTS:
+            self._drafts.clear()
+        self._drafts[key] = own.contracts.get(name)
+        return self._drafts[key]
+
+    def _all(self, conversation: Conversation) -> Offer:
+        if self.catalogue.closed:
+            return Offer(dict(self.catalogue.contracts), frozenset(self.catalogue.contracts))
+        names = {call.tool for turn in conversation.turns for call in turn.calls if call.tool}
+        found = {name: one for name in sorted(names) if (one := self.catalogue.guess(name)) is not None}
+        return Offer(found, frozenset(found), is_open=True)
+
+
+@lru_cache(maxsize=MOST_DRAFTS)
+def tool(contract: Contract) -> Tool:
+    """A contract's tool as the guard sees it; phrases that the contract does not name are read from its name."""
+    return Tool(
+        name=contract.name,
+        description=contract.description,
+        mutating=contract.mutating,
+        done=contract.claims.done or (wording.done_phrases(contract.name) if contract.mutating else ()),
+        object=contract.claims.object or wording.object_phrases(contract.name),
+        target_template=contract.target_template,
+    )
+
+
+def _name(definition: Mapping[str, object]) -> str:
+    inner = definition.get("function")
+    name = (inner if isinstance(inner, Mapping) else definition).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _spelled(definition: Mapping[str, object]) -> bytes:
+    return orjson.dumps(dict(definition), default=str)

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import pytest
+
+from console.transcripts import contracts
+from console.transcripts.acts import Trust, state_of
+from ledger.rules import contract
+from tests.transcripts.recordings import TOOLS, agent, asks, run, user
+
+ID = "ABC123"
+
+
+def only(found):
+    assert len(found.acts) == 1
+    return found.acts[0]
+
+
+@pytest.mark.req("R-MC-01", "R-MC-14")
+def test_a_tool_that_nobody_offered_is_a_phantom_with_the_near_name():
+    act = only(run(asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)))
+
+    assert (act.verdict.code, act.category) == ("PHANTOM_TOOL", "phantom")
+    assert act.verdict.suggestion == "cancel_reservation"
+    assert state_of(act, Trust.ANSWERS) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"reservation": ID}, "SCHEMA_DRIFT"),
+        ({"reservation_id": 7}, "TYPE_COERCION"),
+        ({"reservation_id": ID, "cabin": "first"}, "ARGUMENT_HALLUCINATION"),
+        ({"args": {"reservation_id": ID}}, "TYPE_COERCION"),
+    ],
+)
+def test_arguments_are_judged_as_in_a_live_session(arguments, code):
+    act = only(run(asks("update_reservation", "Error: bad arguments", **arguments)))
+
+    assert (act.verdict.code, act.category) == (code, "argument_hallucination")
+
+
+def test_arguments_that_are_no_json_are_said_to_be_none():
+    call = asks("cancel_reservation")[0]
+    call["tool_calls"][0]["function"]["arguments"] = '{"reservation_id": '
+
+    assert only(run(call)).verdict.code == "UNPARSEABLE_ARGUMENTS"
+
+
+def test_a_fraction_is_noted_and_is_no_mistake_of_the_agent():
+    act = only(run(asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=12.5)))
+
+    assert act.verdict.accepted
+    assert act.notes == ["FRACTION"]
+    assert act.verdict.target_resource == f"refund/{ID}"
+    wrong = only(run(asks("issue_refund", "Error", reservation_id=7, amount=12.5)))
+    assert wrong.verdict.code == "TYPE_COERCION"
+
+
+def test_contracts_that_were_given_but_not_offered_are_undisclosed():
+    catalogue = contracts.Catalogue(closed=True)
+    for tool in TOOLS:
+        catalogue.add(tool, "here")
+    found = run(asks("delete_file", "Error", path="a"), tools=TOOLS[:1], catalogue=catalogue)
+
+    assert only(found).verdict.code == "UNDISCLOSED_TOOL"
+
+
+def test_without_any_tool_list_no_tool_is_a_phantom_and_that_is_known():
+    found = run(asks("frobnicate", "fine", x=1), tools=())
+
+    assert only(found).verdict.accepted
+    assert found.is_open
+
+
+STATUSES = [
+    ({"status": "ok"}, "success", "RECONCILED_SUCCESS"),
+    ({"refund_id": "re_1", "status": "pending"}, "pending", "PENDING"),
+    ({"status": "queued"}, "accepted", "ACCEPTED"),
+    ({"id": "x", "status": "failed"}, "failed", "FAILED"),
+    ({"error": "no such reservation"}, "failed", "FAILED"),
+    ({"error": {"message": "the request timed out"}}, "timeout", "UNKNOWN"),
+    ({"success": False}, "failed", "FAILED"),
+    ({"success": True}, "success", "RECONCILED_SUCCESS"),
+    ({"status_code": 502, "body": ""}, "failed", "FAILED"),
+    ({"status_code": 202}, "accepted", "ACCEPTED"),
+    ({"succeeded": ["a"], "failed": ["b"]}, "partial", "PARTIALLY_COMMITTED"),
+    ("Error: reservation not found", "failed", "FAILED"),
+    ("ToolException: no", "failed", "FAILED"),
+    ("Request timed out after 30 s", "timeout", "UNKNOWN"),
+    ("Completed without problems", "success", "RECONCILED_SUCCESS"),
+    # The status of a thing that was returned whole is the thing's.
+    ({"reservation_id": ID, "status": "pending", "items": [{"id": 1}]}, "success", "RECONCILED_SUCCESS"),
+]
+
+
+@pytest.mark.req("R-OB-01", "R-OB-02")
+@pytest.mark.parametrize(("answer", "status", "state"), STATUSES)
+def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state):
+    act = only(run(asks("cancel_reservation", answer, reservation_id=ID)))
+
+    assert act.told is not None
+    assert str(act.told.status) == status
+    assert str(state_of(act, Trust.ANSWERS)) == state
+
+
+def test_what_a_read_returns_is_a_thing_and_its_status_is_not_the_reads():
+    act = only(run(asks("get_reservation", {"reservation_id": ID, "status": "failed"}, reservation_id=ID)))
+
+    assert act.told is not None
+    assert str(act.told.status) == "success"
+
+
+def test_free_words_of_success_are_a_success_that_nothing_types():
+    act = only(run(asks("cancel_reservation", "The reservation was completed and cancelled.", reservation_id=ID)))
+
+    assert act.told is not None
+    assert not act.told.typed
+
+
+def test_a_call_without_an_answer_is_under_way():
+    assert str(state_of(only(run(asks("cancel_reservation", reservation_id=ID))), Trust.ANSWERS)) == "EXECUTING"
+
+
+def test_a_call_that_the_gate_refuses_and_a_tool_carried_out_did_happen():
+    act = only(run(asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="first")))
+
+    assert not act.verdict.accepted
+    assert str(state_of(act, Trust.ANSWERS)) == "RECONCILED_SUCCESS"
+
+
+# What was asked, and what is shown
+
+
+def differences(act):
+    return [(one.field, one.asked, one.shown, one.where) for one in act.differences]
+
+
+def test_an_answer_that_shows_another_value_contradicts_the_action():
+    act = only(run(asks("issue_refund", {"refund_id": "re_1", "amount": 50}, reservation_id=ID, amount=100)))
+
+    assert differences(act) == [("amount", 100, 50, "answer")]
+    assert act.contradicted
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({"amount": 100}, {"amount": "100.00"}),
+        ({"amount": 100}, {"amount": 100.0}),
+        ({"amount": 100}, {"refund": {"amount": 100}}),
+        ({"amount": 100}, {"history": [{"amount": 3}, {"amount": 100}]}),
+        ({"amount": 100}, {"history": [{"amount": 3}, {"amount": 4}]}),
+        ({"amount": 100}, {"total": 3}),
+        ({"amount": 100}, {}),
+        ({"amount": 100}, ["re_1"]),
+        ({"amount": 100}, "amount: 50"),
+    ],
+)
+def test_other_spellings_and_silence_are_no_difference(asked, shown):
+    assert differences(only(run(asks("issue_refund", shown, reservation_id=ID, **asked)))) == []
+
+
+def test_a_later_read_of_the_same_thing_shows_or_contradicts_a_change():
+    change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
+    for cabin, seen in (("Business", [3]), ("economy", [])):
+        read = asks("get_reservation", {"reservation_id": ID, "cabin": cabin}, reservation_id=ID)
+        act = run(change, read).acts[0]
+        assert act.seen_by == seen
+        assert act.contradicted is (not seen)
+        assert act.basis == ("read" if seen else "answer")
+        if not seen:
+            assert differences(act) == [("cabin", "business", "economy", "read")]
+
+
+def test_a_read_of_another_thing_or_from_before_says_nothing():
+    change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
+    other = asks("get_reservation", {"reservation_id": "XYZ999", "cabin": "economy"}, reservation_id="XYZ999")
+    before = asks("get_reservation", {"reservation_id": ID, "cabin": "economy"}, reservation_id=ID)
+
+    for messages, place in (((change, other), 0), ((before, change), 1)):
+        act = run(*messages).acts[place]
+        assert (act.seen_by, act.differences, act.contradicted) == ([], [], False)
+
+
+def test_a_change_that_was_made_over_is_not_held_against_the_first():
+    found = run(
+        asks("update_reservation", "done", reservation_id=ID, cabin="business"),
+        asks("update_reservation", "done", reservation_id=ID, cabin="economy"),
+        asks("get_reservation", {"reservation_id": ID, "cabin": "economy"}, reservation_id=ID),
+    )
+
+    assert [act.contradicted for act in found.acts] == [False, False, False]
+    assert found.acts[1].seen_by == [5]
+
+
+@pytest.mark.parametrize(
+    ("answer", "contradicted", "basis"),
+    [({"path": "/a.txt", "text": "x"}, True, "answer"), ("Error: no such file", False, "read")],
+)
+def test_what_is_read_after_its_deletion_is_still_there(answer, contradicted, basis):
+    found = run(asks("delete_file", "ok", path="/a.txt"), asks("read_file", answer, path="/a.txt"))
+
+    assert found.acts[0].contradicted is contradicted
+    assert found.acts[0].basis == basis
+
+
+@pytest.mark.parametrize(("trust", "expected"), [(Trust.ANSWERS, "RECONCILED_SUCCESS"), (Trust.READS, "PENDING")])
+def test_trust_says_how_far_an_answer_goes(trust, expected):
+    change = asks("update_reservation", "done", reservation_id=ID, cabin="business")
+
+    assert str(state_of(run(change, trust=trust).acts[0], trust)) == expected
+    seen = run(change, asks("get_reservation", {"cabin": "business", "id": ID}, reservation_id=ID), trust=trust)
+    assert str(state_of(seen.acts[0], trust)) == "RECONCILED_SUCCESS"
+
+
+# Predicates of the contract
+
+
+def refund_contract():
+    document = {
+        "name": "issue_refund",
+        "version": "1",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": "Refund.",
+        "arguments_schema": TOOLS[3]["function"]["parameters"],
+        "side_effect_class": "MEDIUM_RISK_WRITE",
+        "target_resource": "refund/{reservation_id}",
+        "required_effects": ["refund"],
+        "verification": {
+            "pattern": "payments",
+            "system": "shop",
+            "predicates": ["sa.amount == sr.amount", "sa.status == 'paid'"],
+        },
+    }
+    return contract.validate(document, compile_predicate=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "contradicted"),
+    [
+        ({"amount": 100, "status": "paid"}, ["TRUE", "TRUE"], False),
+        ({"amount": 100, "status": "void"}, ["TRUE", "FALSE"], True),
+        ({"id": "re_1"}, ["UNDECIDABLE", "UNDECIDABLE"], False),
+    ],
+)
+def test_predicates_run_over_the_tools_own_answer_and_are_marked_so(answer, expected, contradicted):
+    catalogue = contracts.Catalogue(contracts={"issue_refund": refund_contract()}, closed=True)
+    act = run(asks("issue_refund", answer, reservation_id=ID, amount=100), tools=(), catalogue=catalogue).acts[0]
+
+    assert [one.holds for one in act.predicates] == expected
+    assert {one.where for one in act.predicates} == {"answer"}
+    assert act.contradicted is contradicted
+
+
+# What depends on what
+
+
+def test_a_change_after_a_failed_one_is_silent_unless_it_is_a_new_try():
+    failed = asks("cancel_reservation", "Error: not possible", reservation_id=ID)
+    refund = asks("issue_refund", {"refund_id": "re_1"}, reservation_id=ID, amount=5)
+    again = asks("cancel_reservation", {"status": "ok"}, reservation_id=ID)
+
+    assert run(failed, refund).acts[1].silent_over[0][0] == 1
+    assert run(failed, again, refund).acts[2].silent_over == []
+    assert run(failed, asks("get_reservation", {"id": ID}, reservation_id=ID)).acts[1].silent_over == []
+
+
+def test_an_identifier_that_an_open_action_brought_is_a_dependency_on_it():
+    found = run(
+        user("Refund me."),
+        asks("issue_refund", {"refund_id": "re_778", "status": "pending"}, reservation_id=ID, amount=5),
+        asks("send_email", {"status": "ok"}, to="a@example.org", body="re_778"),
+    )
+
+    assert found.acts[1].depends_on == (1,)
+    assert found.acts[1].verdict.code == "UNRESOLVED_DEPENDENCY"
+
+
+def test_a_change_that_is_open_may_not_be_repeated_and_one_that_was_done_is_noted():
+    late = asks("cancel_reservation", "Error: timed out", reservation_id=ID)
+    done = asks("cancel_reservation", {"status": "ok"}, reservation_id=ID)
+
+    assert run(late, done).acts[1].verdict.code == "DUPLICATE_BLOCKED"
+    assert run(done, done).acts[1].repeats == 1
+
+
+def test_an_answer_to_nothing_is_a_fault_of_its_place():
+    found = run(user("hello"), {"role": "tool", "tool_call_id": "gone", "content": "x"}, agent("Hello."))
+
+    assert [one.path for one in found.faults] == ["$[1]"]
+    assert "gone" in found.faults[0].reason
+    assert found.spoken == 1
