@@ -13,6 +13,11 @@ def main() -> None:
         from console.witness.start import main as witness
 
         raise SystemExit(witness(sys.argv[2:]))
+    if sys.argv[1:2] == ["audit_transcripts"]:
+        # Reads files and nothing else: no settings, no keys, no server.
+        from console.transcripts.start import main as audit
+
+        raise SystemExit(audit(sys.argv))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     fill_environment(sys.argv[1:])
     from django.core.management import execute_from_command_line

@@ -1,0 +1,182 @@
+"""`manage.py audit_transcripts FILE… --contracts FILE`: recorded conversations through gate, observation and guard.
+
+Touches no system and no database. It ends with
+
+- 0 when everything was read, whatever was found in it,
+- 1 when something could not be read; the rest was audited, and each place is named,
+- 2 when nothing could be done: no such file, no contract in what was given, no conversation at all,
+- 3 with `--fail-on-findings`, when a claim is not borne out, an action contradicts itself, or a call was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import orjson
+from django.core.management.base import BaseCommand, CommandError
+
+from console.transcripts import contracts, document, intake, page, printed
+from console.transcripts.acts import Trust
+from console.transcripts.audit import Audited, audited
+from console.transcripts.contracts import Catalogue
+from console.transcripts.document import Writer
+from console.transcripts.offers import Offers
+from console.transcripts.page import Gravest
+from console.transcripts.records import Fault
+from console.transcripts.totals import Totals, severity
+from ledger.rules.refusals import Refused
+
+MOST_FAULTS = 1_000
+WIDTH = 30
+PAUSE_S = 0.1
+
+
+@dataclass(eq=False)
+class Bar:
+    """A progress bar on a terminal; nothing at all where the output goes elsewhere."""
+
+    out: TextIO
+    whole: int
+    before: int = 0
+    shown_at: float = 0.0
+    is_on: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_on = self.out.isatty() and self.whole > 0
+
+    def moved(self, place: int, *, counted: int = 0) -> None:
+        """So many bytes of the file that is being read are behind us."""
+        now = time.monotonic()
+        if not self.is_on or now - self.shown_at < PAUSE_S:
+            return
+        self.shown_at = now
+        share = min(1.0, (self.before + place) / self.whole)
+        done = int(WIDTH * share)
+        self.out.write(f"\r[{'#' * done}{'.' * (WIDTH - done)}] {share:4.0%}  {counted:,} conversations")
+        self.out.flush()
+
+    def clear(self) -> None:
+        """Leave the line as it was."""
+        if self.is_on:
+            self.out.write("\r" + " " * (WIDTH + 40) + "\r")
+            self.out.flush()
+
+
+@dataclass(eq=False)
+class Work:
+    """One run over all files."""
+
+    offers: Offers
+    trust: Trust
+    gravest: Gravest
+    writer: Writer | None = None
+    totals: Totals = field(default_factory=Totals)
+    faults: list[Fault] = field(default_factory=list)
+    refused: bool = False
+
+    def one(self, found: Audited) -> None:
+        self.totals.add(found)
+        weight = severity(found)
+        self.refused = self.refused or weight > 0
+        if self.writer is not None:
+            self.writer.add(found)
+        if self.gravest.would_take(weight):
+            self.gravest.add(document.conversation(found, self.trust))
+
+    def fault(self, found: Fault) -> None:
+        self.totals.faults += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(found)
+
+
+class Command(BaseCommand):
+    help = "Run recorded agent conversations through gate, observation, predicates and guard; touches no system."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON, JSON Lines, either gzipped")
+        parser.add_argument(
+            "--contracts", action="append", type=Path, default=[], metavar="FILE", help="contracts or a tool list"
+        )
+        parser.add_argument("--trust", choices=[str(one) for one in Trust], default=str(Trust.ANSWERS))
+        parser.add_argument("--html", type=Path, metavar="OUT", help="one page that stands alone")
+        parser.add_argument("--json", type=Path, metavar="OUT", help="everything that was found")
+        parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="the contracts used, to be edited")
+        parser.add_argument("--show", type=int, default=20, metavar="N", help="print the N gravest conversations (20)")
+        parser.add_argument("--fail-on-findings", action="store_true", help="end with 3 when anything false was found")
+
+    def handle(self, *args: Any, files: list[Path], **options: Any) -> None:
+        missing = [file for file in files if not file.is_file()]
+        if missing:
+            raise CommandError(f"There is no file {missing[0]}.", returncode=2)
+        try:
+            given = contracts.load(options["contracts"]) if options["contracts"] else Catalogue()
+        except Refused as refusal:
+            raise CommandError(str(refusal.detail), returncode=2) from None
+        trust = Trust(options["trust"])
+        work = Work(Offers(given), trust, Gravest(max(page.MOST_CONVERSATIONS, options["show"])))
+        with ExitStack() as stack:
+            if options["json"] is not None:
+                names = [str(file) for file in files]
+                work.writer = stack.enter_context(Writer(options["json"].open("wb"), files=names, trust=trust))
+            self._read(files, work)
+            if work.writer is not None:
+                drafted, notes = given.drafted, given.notes
+                work.writer.end(work.totals, faults=work.faults, drafted=drafted, notes=notes)
+        self._write(work, given, files, options)
+        self._say(work, given, options["show"])
+        self._end(work, fail=options["fail_on_findings"])
+
+    def _read(self, files: list[Path], work: Work) -> None:
+        bar = Bar(sys.stderr, sum(file.stat().st_size for file in files))
+        for file in files:
+            for found in intake.conversations(
+                file, moved=lambda place: bar.moved(place, counted=work.totals.conversations)
+            ):
+                if isinstance(found, Fault):
+                    work.fault(found)
+                    continue
+                try:
+                    work.one(audited(found, work.offers.of(found), trust=work.trust))
+                except (RecursionError, ValueError, Refused) as problem:
+                    reason = f"It could not be audited ({type(problem).__name__})."
+                    work.fault(Fault(found.file, found.id, found.path, reason))
+            bar.before += file.stat().st_size
+        bar.clear()
+
+    def _write(self, work: Work, given: Catalogue, files: list[Path], options: dict[str, Any]) -> None:
+        if options["write_contracts"] is not None:
+            options["write_contracts"].write_bytes(orjson.dumps(given.documents(), option=orjson.OPT_INDENT_2) + b"\n")
+        if options["html"] is not None:
+            gravest = work.gravest.listed()[: page.MOST_CONVERSATIONS]
+            names = [str(file) for file in files]
+            text = page.render(work.totals, gravest, names=names, trust=work.trust, faults=work.faults)
+            options["html"].write_text(text, encoding="utf-8", errors="replace")
+
+    def _say(self, work: Work, given: Catalogue, show: int) -> None:
+        for line in printed.totals(work.totals, work.trust):
+            self.stdout.write(line)
+        for one in work.gravest.listed()[:show]:
+            self.stdout.write("")
+            for line in printed.conversation(one):
+                self.stdout.write(line)
+        if work.totals.with_findings > show:
+            self.stdout.write(f"\n{work.totals.with_findings - show} more conversations with findings; see --json.")
+        for note in given.notes[:20]:
+            self.stderr.write(printed.plain(note, 400))
+        for line in printed.faults(work.faults):
+            self.stderr.write(line)
+
+    def _end(self, work: Work, *, fail: bool) -> None:
+        if work.totals.conversations == 0:
+            raise CommandError("There was no conversation in what was given.", returncode=2)
+        if fail and work.refused:
+            raise CommandError(f"{work.totals.with_findings} conversations have findings.", returncode=3)
+        if work.totals.faults:
+            raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)

@@ -1,0 +1,199 @@
+"""The report as one page that stands alone: no script, nothing loaded from anywhere, openable for any number of
+conversations.
+
+Only the gravest conversations are shown, and of each only so much, so that the page's size is bounded. Everything that
+comes out of a recording is escaped by the template, and stripped of control characters before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from django.template import Context, Engine, Template
+
+from console.transcripts.acts import Trust
+from console.transcripts.printed import BY, CATEGORIES, FURTHER, plain
+from console.transcripts.records import Fault
+from console.transcripts.totals import Totals
+
+MOST_CONVERSATIONS = 200
+MOST_ROWS = 20
+MOST_KEPT = 50
+MOST_TOOLS = 60
+MOST_BARS = 12
+MOST_FILES = 10
+
+_LOOKS = {
+    "valid": "good",
+    "valid_execution_failed": "mid",
+    "argument_hallucination": "bad",
+    "phantom": "bad",
+    "gate_rejection": "grey",
+    "read": "good",
+    "answer": "calm",
+}
+
+
+@dataclass
+class Gravest:
+    """The gravest conversations of however many, as parts of the report's JSON."""
+
+    most: int = MOST_CONVERSATIONS
+    _heap: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    _count: int = 0
+
+    def would_take(self, severity: int) -> bool:
+        """Whether a conversation of that severity has a place here."""
+        return severity > 0 and (len(self._heap) < self.most or severity > self._heap[0][0])
+
+    def add(self, one: dict[str, Any]) -> None:
+        """Take one in, as much of it as is shown; the least grave leaves where there is no place."""
+        self._count += 1
+        heapq.heappush(self._heap, (one["severity"], -self._count, _trimmed(one)))
+        if len(self._heap) > self.most:
+            heapq.heappop(self._heap)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """What is held, the gravest first; of equals, the one that came first."""
+        return [one for _, _, one in sorted(self._heap, key=lambda held: (-held[0], -held[1]))]
+
+
+def _trimmed(one: dict[str, Any]) -> dict[str, Any]:
+    told = [call for call in one["calls"] if call["differences"] or _call(call) is not None or _is_false(call)]
+    return {
+        **one,
+        "made": len(one["calls"]),
+        "calls": told[:MOST_KEPT],
+        "claims": [claim for claim in one["claims"] if claim["code"]][:MOST_KEPT],
+        "false": sum(bool(claim["code"]) for claim in one["claims"]),
+        "corrected": [],
+    }
+
+
+def _is_false(call: dict[str, Any]) -> bool:
+    return any(one["holds"] == "FALSE" for one in call["predicates"])
+
+
+def render(found: Totals, gravest: list[dict[str, Any]], *, names: list[str], trust: Trust, faults: list[Fault]) -> str:
+    """The page."""
+    tools = sorted(found.tools.items(), key=lambda held: (-held[1].false_claims, -held[1].calls, held[0]))
+    context = {
+        "files": [plain(name, 120) for name in names[:MOST_FILES]],
+        "more_files": len(names) - MOST_FILES if len(names) > MOST_FILES else 0,
+        "trust": str(trust),
+        "figures": _figures(found),
+        "charts": [chart for chart in _charts(found) if chart["bars"]],
+        "tools": [{"name": plain(name, 80), **vars(one)} for name, one in tools[:MOST_TOOLS]],
+        "more_tools": len(tools) - MOST_TOOLS if len(tools) > MOST_TOOLS else 0,
+        "shown": len(gravest),
+        "with_findings": found.with_findings,
+        "conversations": [_conversation(one) for one in gravest],
+        "faults": [plain(one.line, 400) for one in faults[:MOST_ROWS]],
+    }
+    return _template().render(Context(context))
+
+
+def _figures(found: Totals) -> list[dict[str, Any]]:
+    share = found.phantom_share
+    return [
+        {"label": "Conversations", "value": f"{found.conversations:,}"},
+        {"label": "Messages", "value": f"{found.messages:,}"},
+        {"label": "Calls", "value": f"{found.calls:,}"},
+        {"label": "Claims", "value": f"{sum(found.claims.values()):,}"},
+        {"label": "Not borne out", "value": f"{found.all_false:,}", "bad": found.all_false > 0},
+        {"label": "Phantom calls", "value": "none" if share is None else f"{share:.1%}", "bad": (share or 0) >= 0.02},
+    ]
+
+
+def _charts(found: Totals) -> list[dict[str, Any]]:
+    failing = Counter({name: one.failed for name, one in found.tools.items() if one.failed})
+    basis = {"read": "shown by a later read", "answer": "only the tool's answer", "nothing": "nothing"}
+    return [
+        _chart("Claims that nothing bears out", found.false_claims, {}, "bad"),
+        _chart("Calls", found.categories, CATEGORIES, "grey"),
+        _chart("Refused calls", found.refusals, {}, "bad"),
+        _chart("Failures by tool", failing, {}, "mid"),
+        _chart("Behind the claims that stand", found.basis, basis, "grey"),
+        _chart("Further", found.further, FURTHER, "calm"),
+        _chart("Patterns of false success", found.patterns, {}, "bad"),
+    ]
+
+
+def _chart(title: str, counts: Counter[str], labels: dict[str, str], look: str) -> dict[str, Any]:
+    most = max(counts.values(), default=0)
+    bars = [
+        {
+            "label": labels.get(name, plain(name, 80)),
+            "count": f"{count:,}",
+            "width": f"{max(0.5, 100 * count / most):.2f}",
+            "look": _LOOKS.get(name, look),
+        }
+        for name, count in counts.most_common(MOST_BARS)
+        if count
+    ]
+    return {"title": title, "bars": bars}
+
+
+def _conversation(one: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {
+            "call": call["number"],
+            "tool": plain(call["tool"], 60),
+            "field": plain(each["field"], 60),
+            "asked": plain(each["asked"], 120),
+            "shown": plain(each["shown"], 120),
+            "by": BY[each["where"]],
+        }
+        for call in one["calls"]
+        for each in call["differences"]
+    ]
+    return {
+        "id": plain(one["id"], 80),
+        "file": plain(one["file"], 120),
+        "messages": one["messages"],
+        "made": one["made"],
+        "false": one["false"],
+        "claims": [_claim(claim) for claim in one["claims"][:MOST_ROWS]],
+        "differences": rows[:MOST_ROWS],
+        "calls": [each for call in one["calls"] if (each := _call(call)) is not None][:MOST_ROWS],
+    }
+
+
+def _claim(claim: dict[str, Any]) -> dict[str, Any]:
+    """A claim with its sentence cut around the words that claim."""
+    sentence, quote = plain(claim["sentence"], 400), plain(claim["quote"], 300)
+    before, found, after = sentence.partition(quote)
+    if not found:
+        before, after = "", ""
+    return {
+        "before": before,
+        "quote": quote,
+        "after": after,
+        "code": claim["code"],
+        "turn": claim["turn"],
+        "call": claim["calls"][0] if claim["calls"] else None,
+        "detail": plain(claim["detail"]),
+    }
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any] | None:
+    shown = {"number": call["number"], "tool": plain(call["tool"], 60), "code": ""}
+    if not call["gate"]["accepted"]:
+        text = f"{call['gate']['message']} {call['gate']['hint']}"
+        return {**shown, "code": call["gate"]["code"], "text": plain(text, 300)}
+    if call["category"] == "valid_execution_failed":
+        return {**shown, "text": f"failed: {plain(call['answer']['reason'])}"}
+    if call["silent_over"]:
+        return {**shown, "text": f"went on over call {call['silent_over'][0]['call']}, without a word"}
+    return {**shown, "text": f"the same change as call {call['repeats']}"} if call["repeats"] else None
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    text = files("console.transcripts").joinpath("page.html").read_text(encoding="utf-8")
+    return Engine().from_string(text)

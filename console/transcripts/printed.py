@@ -1,0 +1,147 @@
+"""The report as lines for a terminal: totals first, then the gravest conversations with what was found in each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from console.transcripts.acts import Trust
+from console.transcripts.records import Fault
+from console.transcripts.totals import HEALTHY_PHANTOMS, Totals
+
+CATEGORIES = {
+    "valid": "valid, answered",
+    "valid_execution_failed": "valid, the tool failed",
+    "argument_hallucination": "arguments made up or misspelt",
+    "phantom": "tool does not exist",
+    "gate_rejection": "refused by a rule",
+}
+FURTHER = {
+    "value_mismatch": "changes whose answer or later read shows other values",
+    "predicate_false": "changes with a predicate of the contract that is false",
+    "silent_step": "changes made over a failed or open one, without a word",
+    "repeated_change": "changes made a second time with the same arguments",
+    "no_answer": "calls without a recorded answer",
+    "untyped_success": "changes whose success is told by nothing typed",
+    "seen_by_a_later_read": "changes that a later read shows",
+    "fraction": "calls with fractions, which the product takes as texts",
+}
+BY = {"answer": "the answer", "read": "a later read"}
+_BASIS = {
+    "read": "a later read in the conversation shows it",
+    "answer": "only the tool's own answer says so",
+    "nothing": "nothing",
+}
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ") | dict.fromkeys(
+    (*range(0x202A, 0x202F), *range(0x2066, 0x206A)), ""
+)
+
+
+def plain(text: Any, most: int = 200) -> str:
+    """A text out of a recording, safe to print: no control characters, no reversed directions, one line."""
+    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str)
+    shown = " ".join(shown.translate(_CONTROL).split())
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def totals(found: Totals, trust: Trust) -> Iterator[str]:
+    """The lines of the totals."""
+    yield (
+        f"{_many(found.conversations, 'conversation')}, {_many(found.messages, 'message')}"
+        f" ({found.spoken} of the agent), {_many(found.calls, 'call')} ({found.changes} that change something)"
+    )
+    yield ""
+    yield "Calls"
+    yield from _table(found.categories, CATEGORIES, found.calls)
+    share = found.phantom_share
+    if share is not None and share >= HEALTHY_PHANTOMS:
+        yield f"  {share:.1%} of the calls name a tool that does not exist; below {HEALTHY_PHANTOMS:.0%} is healthy."
+        yield "  Look at three things: too many tools offered, a tool that was renamed, a model that is too weak."
+    if found.refusals:
+        yield "  refused: " + _listed(found.refusals)
+    if found.answers:
+        yield "  answers: " + _listed(found.answers)
+    for name, text in FURTHER.items():
+        if found.further[name]:
+            yield f"  {found.further[name]:>7}  {text}"
+    yield from _claims(found, trust)
+    if found.open_conversations:
+        yield ""
+        yield (
+            f"{_many(found.open_conversations, 'conversation')} came without a tool list and without --contracts:"
+            " every tool that was called is taken to exist."
+        )
+
+
+def _claims(found: Totals, trust: Trust) -> Iterator[str]:
+    made = sum(found.claims.values())
+    yield ""
+    kinds = f" ({_listed(found.claims)})" if made else ""
+    yield f"Claims of the agent: {made}{kinds}, of which {found.all_false} are not borne out"
+    for code, count in found.false_claims.most_common():
+        yield f"  {count:>7}  {code}"
+    if found.basis:
+        yield "  Behind the claims that something was done, and that stand:"
+        for name, text in _BASIS.items():
+            if found.basis[name]:
+                yield f"  {found.basis[name]:>7}  {text}"
+    if found.patterns:
+        yield "  patterns: " + _listed(found.patterns)
+    if trust is Trust.ANSWERS:
+        yield "  Nothing here is verified: a tool's answer was taken at its word (--trust reads asks for more)."
+
+
+def conversation(one: dict[str, Any]) -> Iterator[str]:
+    """The lines of one conversation, from its part of the report."""
+    yield f"{plain(one['file'])}  {plain(one['id'], 80)}  ({one['messages']} messages, {one['made']} calls)"
+    for claim in one["claims"]:
+        if claim["code"]:
+            about = f", call {claim['calls'][0]}" if claim["calls"] else ""
+            yield f"  message {claim['turn']}: {claim['code']}{about}: “{plain(claim['sentence'])}”"
+    for call in one["calls"]:
+        yield from _call(call)
+    for fault in one["faults"][:5]:
+        yield f"  not read: {plain(fault['path'])}: {plain(fault['reason'])}"
+
+
+def _call(call: dict[str, Any]) -> Iterator[str]:
+    where = f"  call {call['number']} ({plain(call['tool'], 60)})"
+    if not call["gate"]["accepted"]:
+        hint = f" {plain(call['gate']['hint'])}" if call["gate"]["hint"] else ""
+        yield f"{where}: {call['gate']['code']}: {plain(call['gate']['message'])}{hint}"
+    elif call["category"] == "valid_execution_failed":
+        yield f"{where}: failed: {plain(call['answer']['reason'])}"
+    for one in call["differences"]:
+        yield (
+            f"{where}: {plain(one['field'], 60)}: asked {plain(one['asked'], 60)}, {BY[one['where']]} shows"
+            f" {plain(one['shown'], 60)}"
+        )
+    for one in call["predicates"]:
+        if one["holds"] == "FALSE":
+            yield f"{where}: not true by {BY[one['where']]}: {plain(one['text'])}"
+    for one in call["silent_over"]:
+        yield f"{where}: went on over call {one['call']}. {plain(one['because'])}"
+    if call["repeats"]:
+        yield f"{where}: the same change as call {call['repeats']}, once more"
+
+
+def faults(found: list[Fault]) -> Iterator[str]:
+    """The lines of what could not be read."""
+    for one in found:
+        yield plain(one.line, 400)
+
+
+def _table(counts: Counter[str], labels: dict[str, str], whole: int) -> Iterable[str]:
+    for name, label in labels.items():
+        if counts[name]:
+            yield f"  {counts[name]:>7}  {label} ({counts[name] / whole:.1%})"
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common())
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,178 @@
+"""What all conversations come to, and how grave each one is.
+
+Counts only: nothing of a conversation is kept, so that memory stays flat however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from console.transcripts.acts import Act
+from console.transcripts.audit import Audited, Claim
+from console.transcripts.gating import FRACTION
+from reviews.rules.guard.codes import TAGS
+from reviews.rules.guard.codes import Violation as Code
+from reviews.rules.observe import Status
+
+MOST_TOOLS = 2_000
+HEALTHY_PHANTOMS = 0.02
+"""Below this share of calls to tools that do not exist all is well (R-MC-15)."""
+_PATTERNS = {
+    "PHANTOM": "HS-01",
+    "OVERSTATED": "HS-04",
+    "WRONG_TARGET": "HS-12",
+    "UNKNOWN_FLATTENED": "HS-14",
+    "STALE_STATE": "HS-08",
+}
+
+
+@dataclass
+class PerTool:
+    """One tool over all conversations."""
+
+    calls: int = 0
+    refused: int = 0
+    failed: int = 0
+    mismatched: int = 0
+    false_claims: int = 0
+
+
+@dataclass
+class Totals:
+    """Everything that is counted."""
+
+    conversations: int = 0
+    with_findings: int = 0
+    messages: int = 0
+    spoken: int = 0
+    with_false_claims: int = 0
+    calls: int = 0
+    changes: int = 0
+    open_conversations: int = 0
+    faults: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
+    categories: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    claims: Counter[str] = field(default_factory=Counter)
+    false_claims: Counter[str] = field(default_factory=Counter)
+    basis: Counter[str] = field(default_factory=Counter)
+    taxonomy: Counter[str] = field(default_factory=Counter)
+    patterns: Counter[str] = field(default_factory=Counter)
+    further: Counter[str] = field(default_factory=Counter)
+    tools: dict[str, PerTool] = field(default_factory=dict)
+
+    def add(self, one: Audited) -> None:
+        """Count one conversation."""
+        self.conversations += 1
+        self.with_findings += severity(one) > 0
+        self.messages += len(one.conversation.turns)
+        self.spoken += one.spoken
+        self.with_false_claims += len({claim.turn for claim in one.claims if claim.false})
+        self.open_conversations += one.is_open
+        self.faults += len(one.faults)
+        self.formats[one.conversation.format] += 1
+        for act in one.acts:
+            self._act(act)
+        for claim in one.claims:
+            self._claim(claim, one)
+
+    def _act(self, act: Act) -> None:
+        self.calls += 1
+        self.changes += act.mutating
+        self.categories[act.category] += 1
+        self.answers[str(act.told.status) if act.told is not None else "no answer"] += 1
+        tool = self._tool(act.call.tool)
+        tool.calls += 1
+        if not act.verdict.accepted:
+            self.refusals[act.verdict.code] += 1
+            tool.refused += 1
+        elif act.category == "valid_execution_failed":
+            tool.failed += 1
+        tool.mismatched += bool(act.differences)
+        for name in noted(act):
+            self.further[name] += 1
+        if act.verdict.code == "DUPLICATE_BLOCKED" or act.repeats:
+            self.patterns["HS-06"] += 1
+
+    def _claim(self, claim: Claim, one: Audited) -> None:
+        self.claims[claim.kind] += 1
+        if not claim.false:
+            if claim.kind == "done":
+                self.basis[claim.basis] += 1
+            return
+        self.false_claims[claim.code] += 1
+        self.taxonomy[TAGS[Code(claim.code)]] += 1
+        about = one.acts[claim.acts[0] - 1] if claim.acts else None
+        pattern = pattern_of(claim, about)
+        if pattern:
+            self.patterns[pattern] += 1
+        if about is not None:
+            self._tool(about.call.tool).false_claims += 1
+
+    def _tool(self, name: str) -> PerTool:
+        if name not in self.tools and len(self.tools) >= MOST_TOOLS:
+            name = "(further tools)"
+        return self.tools.setdefault(name, PerTool())
+
+    @property
+    def phantom_share(self) -> float | None:
+        """Calls to tools that do not exist, of all calls; None where there was none."""
+        return self.categories["phantom"] / self.calls if self.calls else None
+
+    @property
+    def all_false(self) -> int:
+        """How many claims nothing bears out."""
+        return sum(self.false_claims.values())
+
+    def document(self) -> dict[str, Any]:
+        """The totals as the report's JSON has them."""
+        plain = {name: value for name, value in vars(self).items() if isinstance(value, int)}
+        counted = {name: dict(value) for name, value in vars(self).items() if isinstance(value, Counter)}
+        share = self.phantom_share
+        return {
+            **plain,
+            "phantom_share": None if share is None else round(share, 6),
+            **counted,
+            "tools": {name: vars(one) for name, one in sorted(self.tools.items())},
+        }
+
+
+def noted(act: Act) -> list[str]:
+    """What else is worth counting of a call, beside its category."""
+    told = act.told
+    untyped = act.mutating and told is not None and not told.typed and told.status is Status.SUCCESS
+    facts = {
+        "value_mismatch": bool(act.differences),
+        "predicate_false": any(one.holds == "FALSE" for one in act.predicates),
+        "silent_step": bool(act.silent_over),
+        "repeated_change": act.repeats is not None,
+        "no_answer": told is None,
+        "untyped_success": untyped,
+        "seen_by_a_later_read": act.mutating and bool(act.seen_by),
+        "fraction": FRACTION in act.notes,
+    }
+    return [name for name, holds in facts.items() if holds]
+
+
+def severity(one: Audited) -> int:
+    """How grave a conversation is: false claims first, then what contradicts itself, then refused calls."""
+    weight = 10 * sum(claim.false for claim in one.claims)
+    for act in one.acts:
+        weight += 5 * act.contradicted + 3 * bool(act.silent_over) + 2 * bool(act.repeats)
+        weight += not act.verdict.accepted
+    return weight
+
+
+def pattern_of(claim: Claim, about: Act | None) -> str:
+    """The hallucinated-success pattern that a false claim is an instance of; empty where it is none (R-HS-15)."""
+    if claim.code == "MISREAD":
+        return "HS-02" if about is not None and not about.verdict.accepted else "HS-10"
+    status = about.told.status if about is not None and about.told is not None else None
+    if claim.code == "PREMATURE":
+        return "HS-03" if status in {Status.ACCEPTED, Status.PENDING} else "HS-11"
+    if claim.code == "UNKNOWN_FLATTENED" and status is Status.TIMEOUT:
+        return "HS-05"
+    return _PATTERNS.get(claim.code, "")
