@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.client.consoles import Answer, StandIn
+from tests.client.consoles import Answer, Seen, StandIn
 
 SESSION: dict[str, Any] = {
     "session_id": "ses-1",
@@ -79,3 +79,41 @@ def a_day(console: StandIn, *results: dict[str, Any]) -> None:
     console.plan("/report", Answer(200, COMPLETED))
     console.plan("/actions/act-1", stands("RECONCILED_SUCCESS"))
     console.plan("/close", Answer(200, {"session_id": "ses-1", "closed": True}))
+
+
+def gate(seen: Seen) -> Answer:
+    """A gate that takes `issue_refund` with whole amounts and refuses everything else."""
+    return Answer(200, {"results": [_judged(call) for call in seen.body["calls"]], "nudge": "Go on."})
+
+
+def _judged(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call["arguments"]
+    if call["tool"] != "issue_refund":
+        error = {"code": "PHANTOM_TOOL", "message": f"There is no tool {call['tool']}."}
+        return refused(call["call_id"], result={"error": error}, hint="Use a tool of the contract.", errors=[])
+    if not isinstance(arguments, dict):
+        error = {"code": "UNPARSEABLE_ARGUMENTS", "message": "The arguments are no JSON object."}
+        return refused(call["call_id"], result={"error": error}, suggestion=None, errors=[])
+    if not isinstance(arguments.get("amount"), int):
+        return refused(call["call_id"])
+    return accepted(call["call_id"])
+
+
+def blocks(seen: Seen) -> Answer:
+    """A guard that knows of no refund."""
+    if "refunded" not in seen.body["message"]:
+        return Answer(200, {"verdict": "ALLOW", "violations": [], "corrected": None})
+    violation = {"code": "PHANTOM", "span": [0, 8], "claim": "refunded", "action_id": None, "detail": "No such action."}
+    return Answer(200, {"verdict": "BLOCK", "violations": [violation], "corrected": "Nothing was paid back yet."})
+
+
+def held_until_asked(console: StandIn, times: int) -> None:
+    """An action that waits for people until it was looked at so often."""
+    waits = [stands("VALIDATED", approval=WAITING)] * times
+    approved = WAITING | {"decision": "APPROVED", "waiting": False}
+    console.plan("/actions/act-1", *waits, stands("RECONCILED_SUCCESS", approval=approved))
+    console.plan("/report", lambda _: Answer(200, COMPLETED if _looked(console) > times else NOT_EXECUTED))
+
+
+def _looked(console: StandIn) -> int:
+    return len([seen for seen in console.seen if seen.path.partition("?")[0].endswith("/actions/act-1")])

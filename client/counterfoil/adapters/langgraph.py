@@ -1,0 +1,143 @@
+"""LangGraph and LangChain: a session's tools, a node that calls them, and a node that guards.
+
+`tools(session)` gives `StructuredTool`s for `bind_tools` and for a `ToolNode`. `call_tools(session)`
+is a node in the place of the `ToolNode`: it sends all calls of a turn to the gate at once, also those
+that name no tool or did not parse, so that the gate answers them and the record has them.
+
+With `interrupts=True` a call that waits for people ends the turn as a LangGraph `interrupt`; the graph
+needs a checkpointer, and is resumed with `Command(resume=...)` when there is a reason to look again.
+What it is resumed with decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+from langgraph.types import interrupt
+
+from counterfoil.adapters.offer import call_of, carried, held, looked, offered
+from counterfoil.agent import AsyncSession, Call, Session, SessionAsking
+from counterfoil.answers import Outcome, Tool
+from counterfoil.request import Plan
+from counterfoil.telling import CHECK, told_as_text
+
+State = Mapping[str, Any]
+Update = dict[str, list[Any]]
+Node = Callable[[State], Update] | Callable[[State], Coroutine[Any, Any, Update]]
+
+
+class GatedStructuredTool(StructuredTool):
+    """A tool whose arguments are not judged here but at the gate, as the model wrote them."""
+
+    def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[str, ...], dict[str, Any]]:
+        return (), {"arguments": tool_input, "call_id": tool_call_id}
+
+
+def tools(
+    session: Session | AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False
+) -> list[GatedStructuredTool]:
+    """The tools of a session; those of an `AsyncSession` are for graphs that are awaited."""
+    return [_tool(session, one, wait_s, interrupts) for one in offered(session)]
+
+
+def call_tools(session: Session | AsyncSession, *, wait_s: float = 30.0, interrupts: bool = False) -> Node:
+    """A node that answers every tool call of the last message, waiting `wait_s` at most in all."""
+    if isinstance(session, Session):
+        return lambda state: session.carry_out(_turn(session, state, wait_s, interrupts))
+
+    async def node(state: State) -> Update:
+        return await session.carry_out(_turn(session, state, wait_s, interrupts))
+
+    return node
+
+
+def guard(session: Session | AsyncSession) -> Node:
+    """A node that puts the guard's correction in the place of a last message that claims too much."""
+    if isinstance(session, Session):
+        return lambda state: session.carry_out(_guarded(session, state))
+
+    async def node(state: State) -> Update:
+        return await session.carry_out(_guarded(session, state))
+
+    return node
+
+
+def wants_tools(state: State) -> bool:
+    """Whether the last message calls tools, well or badly: for `add_conditional_edges`."""
+    last = state["messages"][-1]
+    return isinstance(last, AIMessage) and bool(last.tool_calls or last.invalid_tool_calls)
+
+
+def _tool(session: Session | AsyncSession, tool: Tool, wait_s: float, interrupts: bool) -> GatedStructuredTool:
+    described: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "args_schema": dict(tool.arguments_schema),
+    }
+    if isinstance(session, Session):
+
+        def call(arguments: Any, call_id: str | None) -> str:
+            return session.carry_out(_answered(session, call_of(tool.name, arguments, call_id), wait_s, interrupts))
+
+        return GatedStructuredTool(func=call, **described)
+
+    async def acall(arguments: Any, call_id: str | None) -> str:
+        return await session.carry_out(_answered(session, call_of(tool.name, arguments, call_id), wait_s, interrupts))
+
+    return GatedStructuredTool(coroutine=acall, **described)
+
+
+def _answered(session: SessionAsking, call: Call, wait_s: float, interrupts: bool) -> Plan[str]:
+    outcome = yield from carried(session, call, for_s=wait_s, for_people=not interrupts)
+    while interrupts and outcome.held and outcome.action_id:
+        interrupt([held(outcome, call)])
+        outcome = yield from looked(session, outcome.action_id, for_s=wait_s, for_people=False)
+    return told_as_text(outcome, can_ask=True)
+
+
+def _turn(session: SessionAsking, state: State, wait_s: float, interrupts: bool) -> Plan[Update]:
+    asked = _calls(state["messages"])
+    outcomes: dict[str, Outcome] = {}
+    for call in asked:
+        if call.tool == CHECK.name:
+            outcomes[call.call_id] = yield from carried(session, call, for_s=wait_s, for_people=not interrupts)
+    batch = [call for call in asked if call.tool != CHECK.name]
+    if batch:
+        proposing = SessionAsking.attempts.build(session, batch, for_s=wait_s, for_people=not interrupts)
+        found = yield from proposing
+        outcomes |= {call.call_id: outcome for call, outcome in zip(batch, found, strict=True)}
+    while interrupts and (waiting := [held(outcomes[one.call_id], one) for one in asked if outcomes[one.call_id].held]):
+        interrupt(waiting)
+        for each in waiting:
+            again = looked(session, each["action_id"], for_s=wait_s, for_people=False)
+            outcomes[each["call_id"]] = yield from again
+    answers = [_message(call, outcomes[call.call_id]) for call in asked]
+    return {"messages": answers}
+
+
+def _calls(messages: Sequence[AnyMessage]) -> list[Call]:
+    last = messages[-1]
+    if not isinstance(last, AIMessage):
+        return []
+    wanted = [*last.tool_calls, *last.invalid_tool_calls]
+    return [call_of(one["name"] or "", one["args"], one["id"]) for one in wanted]
+
+
+def _message(call: Call, outcome: Outcome) -> ToolMessage:
+    return ToolMessage(
+        content=told_as_text(outcome, can_ask=True),
+        name=call.tool,
+        tool_call_id=call.call_id,
+        status="error" if outcome.refused else "success",
+    )
+
+
+def _guarded(session: SessionAsking, state: State) -> Plan[Update]:
+    last = state["messages"][-1]
+    if not isinstance(last, AIMessage) or last.tool_calls or not last.text:
+        return {"messages": []}
+    sendable = yield from SessionAsking.guarded.build(session, last.text)
+    return {"messages": [] if sendable == last.text else [AIMessage(sendable, id=last.id)]}

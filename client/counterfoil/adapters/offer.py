@@ -1,0 +1,78 @@
+"""What every adapter offers a model, and what it does with the model's calls.
+
+1. The tools are those of the session's contract, with its schemas, and `check_action` to ask again.
+2. A model's call goes to the gate as it was written, also one that names no tool or does not parse:
+   the gate is what tells the model how to mend it.
+3. The call id is the framework's own, so that a step which a framework runs again is the same call,
+   and gets the same answer.
+4. Held for people, a call may end the turn instead (`for_people=False`): the framework interrupts,
+   and what it resumes with is no approval, only the reason to look again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from counterfoil.agent import Call, SessionAsking
+from counterfoil.answers import CallResult, Outcome, Tool
+from counterfoil.canonical import read
+from counterfoil.problems import BodyRefused, NotFound
+from counterfoil.request import Plan
+from counterfoil.telling import CHECK
+
+_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_NO_SUCH = "There is no such action of yours."
+_NAME_IT = "Give the `action_id` that the call's answer named."
+
+
+def offered(session: SessionAsking) -> tuple[Tool, ...]:
+    """The tools that a model gets."""
+    return (*session.contract.tools, CHECK)
+
+
+def call_of(name: str, arguments: Any, call_id: str | None) -> Call:
+    """A model's call as it is proposed; text that is a JSON object counts as that object."""
+    parsed = _parsed(arguments)
+    return Call(name, parsed, call_id=call_id) if call_id else Call(name, parsed)
+
+
+def carried(session: SessionAsking, call: Call, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
+    """Propose a model's call, or look again at what it asks about."""
+    if call.tool != CHECK.name:
+        plan: Plan[Outcome] = SessionAsking.attempt.build(session, call, for_s=for_s, for_people=for_people)
+        return (yield from plan)
+    action_id = call.arguments.get("action_id") if not isinstance(call.arguments, str) else None
+    if not isinstance(action_id, str) or not _ID.fullmatch(action_id):
+        return _refused(call, "UNPARSEABLE_ARGUMENTS", _NAME_IT)
+    try:
+        return (yield from looked(session, action_id, for_s=for_s, for_people=for_people))
+    except (NotFound, BodyRefused):
+        return _refused(call, "NOT_FOUND", _NO_SUCH)
+
+
+def looked(session: SessionAsking, action_id: str, *, for_s: float, for_people: bool = True) -> Plan[Outcome]:
+    """Look again at one action."""
+    plan: Plan[Outcome] = SessionAsking.wait.build(session, action_id, for_s=for_s, for_people=for_people)
+    return (yield from plan)
+
+
+def held(outcome: Outcome, call: Call) -> dict[str, Any]:
+    """What an interrupt says about a call that waits for people."""
+    approval_id = outcome.approval.approval_id if outcome.approval else None
+    return {"call_id": call.call_id, "tool": call.tool, "action_id": outcome.action_id, "approval_id": approval_id}
+
+
+def _parsed(arguments: Any) -> Any:
+    if not isinstance(arguments, str):
+        return dict(arguments or {})
+    try:
+        value = read(arguments or "{}")
+    except ValueError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def _refused(call: Call, code: str, message: str) -> Outcome:
+    unasked = CallResult(call.call_id, False, None, None, code, message, None, None, (), {}, {}, raw={})
+    return Outcome(settled=True, action_id=None, state=None, call=unasked)

@@ -1,0 +1,116 @@
+"""Pydantic AI: a session's tools as a toolset, deferred results, and the guard as output validator.
+
+`Agent(toolsets=[GatedToolset(session)])` offers the session's tools; arguments go to the gate as the
+model wrote them. With `defers=True` a call that waits for people is deferred: the run ends with
+`DeferredToolRequests` (name it in `output_type`), and `results(session, requests)` asks the console
+for what became of the calls, to go on with in the next run.
+
+A call to a tool that the toolset does not have is answered by Pydantic AI itself and never reaches
+the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+from pydantic_ai import CallDeferred, DeferredToolRequests, DeferredToolResults, RunContext, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+
+from counterfoil.adapters.offer import call_of, carried, held, looked, offered
+from counterfoil.agent import AsyncSession
+from counterfoil.canonical import read
+from counterfoil.telling import told
+
+OutputT = TypeVar("OutputT")
+_TEXT = "the text of the arguments, which is no JSON object"
+
+
+class GatedToolset(AbstractToolset[Any]):
+    """The tools of one session; each call waits `wait_s` at most for its outcome."""
+
+    def __init__(self, session: AsyncSession, *, wait_s: float = 30.0, defers: bool = False) -> None:
+        self._session = session
+        self._wait_s = wait_s
+        self._defers = defers
+
+    @property
+    def id(self) -> str:
+        return f"counterfoil-{self._session.session_id}"
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        return {
+            one.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=one.name,
+                    description=one.description,
+                    parameters_json_schema=dict(one.arguments_schema),
+                    strict=False,
+                ),
+                max_retries=0,
+                args_validator=_AsWritten(),
+            )
+            for one in offered(self._session)
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> dict[str, Any]:
+        call = call_of(name, tool_args.get(_TEXT, tool_args), ctx.tool_call_id)
+        plan = carried(self._session, call, for_s=self._wait_s, for_people=not self._defers)
+        outcome = await self._session.carry_out(plan)
+        if self._defers and outcome.held:
+            raise CallDeferred(metadata=held(outcome, call))
+        return told(outcome, can_ask=True)
+
+
+async def results(
+    session: AsyncSession, requests: DeferredToolRequests, *, wait_s: float = 30.0
+) -> DeferredToolResults:
+    """What became of the deferred calls, after `wait_s` at most for each. One that people have still not
+    decided is told to the model as open; calls that were deferred by other tools are left out.
+    """
+    found = DeferredToolResults()
+    for part in requests.calls:
+        action_id = requests.metadata.get(part.tool_call_id, {}).get("action_id")
+        if action_id is not None:
+            outcome = await session.carry_out(looked(session, action_id, for_s=wait_s))
+            found.calls[part.tool_call_id] = told(outcome, can_ask=True)
+    return found
+
+
+def guard(session: AsyncSession) -> Callable[[RunContext[Any], OutputT], Awaitable[OutputT]]:
+    """An output validator that lets a final text through as the guard allows it:
+    `agent.output_validator(guard(session))`.
+    """
+
+    async def validate(context: RunContext[Any], output: Any) -> Any:
+        if not isinstance(output, str) or context.partial_output:
+            return output
+        return await session.guarded(output)
+
+    return validate
+
+
+class _AsWritten:
+    """Takes arguments as they come; the gate judges them."""
+
+    def validate_json(
+        self,
+        input: str | bytes | bytearray,
+        *,
+        allow_partial: bool | Literal["off", "on", "trailing-strings"] = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        text = input if isinstance(input, str) else bytes(input).decode("utf-8", "replace")
+        try:
+            value = read(text)
+        except ValueError:
+            value = None
+        return value if isinstance(value, dict) else {_TEXT: text}
+
+    def validate_python(
+        self, input: Any, *, allow_partial: bool | Literal["off", "on", "trailing-strings"] = False, **kwargs: Any
+    ) -> dict[str, Any]:
+        return dict(input)

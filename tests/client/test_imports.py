@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLIENT = Path(__file__).parents[2] / "client"
+FRAMEWORKS = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "mcp", "django")
+MODULES = sorted(
+    ".".join(file.relative_to(CLIENT).with_suffix("").parts)
+    for file in (CLIENT / "counterfoil").glob("*.py")
+    if file.stem != "__init__"
+)
+
+
+def _imported_by(*modules):
+    program = f"import sys; sys.path.insert(0, {str(CLIENT)!r}); import {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_the_library_itself_brings_no_framework_with_it():
+    assert "counterfoil.agent" in MODULES
+    assert _imported_by(*MODULES, "counterfoil.adapters.offer").isdisjoint(FRAMEWORKS)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "others"),
+    [
+        ("langgraph", {"agents", "openai", "pydantic_ai", "django"}),
+        ("openai_agents", {"langgraph", "langchain_core", "pydantic_ai", "django"}),
+        ("pydantic_ai", {"langgraph", "langchain_core", "agents", "openai", "django"}),
+    ],
+)
+def test_an_adapter_brings_its_own_framework_only(adapter, others):
+    assert _imported_by(f"counterfoil.adapters.{adapter}").isdisjoint(others)
