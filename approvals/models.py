@@ -15,6 +15,8 @@ class Agent(models.Model):
     agent_id = models.CharField(max_length=128)
     version = models.CharField(max_length=64)
     revoked_at = models.DateTimeField(null=True)
+    # What is wrong with its calls now, by flag (`rules.acceptance`): since when, and the numbers that raised it.
+    flags = models.JSONField(default=dict)
     # Who answers for it; they do not decide on what it asks for, unless the policy lets them.
     owner = models.UUIDField(null=True)
 
@@ -57,6 +59,7 @@ class Session(models.Model):
     id = models.UUIDField()
     agent_id = models.CharField(max_length=128)
     agent_version = models.CharField(max_length=64)
+    model_tier = models.CharField(max_length=64, default="")
     actor_id = models.UUIDField()
     key_actor = models.UUIDField()
     # On whose behalf the agent says that it acts.
@@ -97,7 +100,9 @@ class Call(models.Model):
     reason = models.TextField()
     request_hash = models.CharField(max_length=64)
     restated_goal = models.TextField(blank=True)
+    # How many tools the session was shown, and on which tier its model runs (R-MC-16).
     disclosed = models.IntegerField()
+    model_tier = models.CharField(max_length=64, default="")
     action_id = models.UUIDField(null=True)
     result = models.JSONField()
     at = models.DateTimeField()
@@ -108,7 +113,11 @@ class Call(models.Model):
                 fields=["tenant_id", "session_id", "call_id"], condition=~Q(call_id=""), name="call_id_is_unique"
             )
         ]
-        indexes = [models.Index(fields=["tenant_id", "session_id", "id"], name="call_by_session")]
+        indexes = [
+            models.Index(fields=["tenant_id", "session_id", "id"], name="call_by_session"),
+            models.Index(fields=["tenant_id", "agent_id", "id"], name="call_by_agent"),
+            models.Index(fields=["tenant_id", "code", "id"], condition=Q(accepted=False), name="call_refused"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.code}"

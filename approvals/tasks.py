@@ -13,7 +13,18 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import queries
-from approvals.operations import clocks, emergencies, follow_ups, leases, preparing, rechecking, requests, roster, work
+from approvals.operations import (
+    clocks,
+    emergencies,
+    follow_ups,
+    leases,
+    preparing,
+    rechecking,
+    requests,
+    roster,
+    watching,
+    work,
+)
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -98,6 +109,22 @@ def turn_clocks() -> int:
             except (DatabaseError, Refused):
                 log.exception("the clock of %s was not turned", approval_id)
     return standing
+
+
+@shared_task
+def watch_agents() -> int:
+    """Raise and clear the flags of agents, each agent in a transaction of its own; how many changed."""
+    at, changed = timezone.now(), 0
+    for tenant in record.tenants():
+        with tenancy(tenant.id):
+            wanted = watching.look(tenant_id=tenant.id, at=at)
+        for agent_id, flags in wanted:
+            try:
+                with tenancy(tenant.id):
+                    changed += watching.flag(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
+            except (DatabaseError, Refused):
+                log.exception("the flags of %s were not changed", agent_id)
+    return changed
 
 
 @shared_task

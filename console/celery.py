@@ -68,6 +68,7 @@ app.conf.update(
         "probe-idle": {"task": "reviews.tasks.probe_idle", "schedule": 5.0, "options": {"expires": 5}},
         "recover": {"task": "reviews.tasks.recover", "schedule": 1.0, "options": {"expires": 5}},
         "turn-clocks": {"task": "approvals.tasks.turn_clocks", "schedule": 5.0, "options": {"expires": 10}},
+        "watch-agents": {"task": "approvals.tasks.watch_agents", "schedule": 15.0, "options": {"expires": 15}},
         "lapse": {"task": "console.tasks.lapse", "schedule": 2.0, "options": {"expires": 10}},
         "work-batches": {"task": "console.tasks.work_batches", "schedule": 2.0, "options": {"expires": 10}},
         "work-exports": {"task": "console.tasks.work_exports", "schedule": 2.0, "options": {"expires": 10}},

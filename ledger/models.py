@@ -152,6 +152,11 @@ class Action(models.Model):
             models.Index(fields=["tenant_id", "state", "id"], name="action_by_state"),
             models.Index(fields=["tenant_id", "tool", "id"], name="action_by_tool"),
             models.Index(fields=["tenant_id", "agent", "id"], name="action_by_agent"),
+            models.Index(
+                fields=["tenant_id", "agent", "tool"],
+                condition=Q(state="RECONCILED_SUCCESS"),
+                name="action_demonstrated",
+            ),
             models.Index(fields=["tenant_id", "session_id", "id"], name="action_by_session"),
             models.Index(fields=["tenant_id", "run_id", "id"], name="action_by_run"),
             models.Index(

@@ -311,6 +311,7 @@ def _record(
             request_hash=request_hash,
             restated_goal=(call.goal or "")[:8000].replace("\x00", "\ufffd") if verdict.code == "ASK_DRIFT" else "",
             disclosed=len(session.contract["tools"]),
+            model_tier=session.model_tier,
             action_id=answer.action_id,
             result=answer.document,
             at=at,

@@ -11,7 +11,7 @@ from approvals import queries
 from approvals.models import Agent, AgentVersion, Session
 from approvals.operations.calls import NoSuchSession, entry_of, registry_key
 from approvals.queries import disclosed_contract
-from approvals.rules import pins, registry
+from approvals.rules import pins, registry, relevance
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -52,11 +52,14 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         raise AgentReserved
     agent, version, entry = _admitted(tenant_id, wish, at=at)
     newest = record.newest_contracts(tenant_id, list(entry.tools))
-    described = {name: contract_text(row) for name, row in newest.items()}
     disclosure = registry.negotiate(
-        entry, contracts=described, tools=wish.tools, output_tags=wish.output_tags, intent=wish.intent
+        entry,
+        contracts={name: _tool(row) for name, row in newest.items()},
+        tools=wish.tools,
+        output_tags=wish.output_tags,
+        # An agent that names no intent has said its goal.
+        intent=wish.intent or wish.goal,
     )
-    disclosed = disclosure.tools
     session_id = ledger.new_id(at)
     pin = pins.pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
     session = Session.objects.create(
@@ -71,7 +74,8 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
         pin_hash=pin.hash,
         pinned_at=pin.pinned_at,
         pin_expires_at=pin.expires_at,
-        contract=_contract(disclosed, newest, version.version, version.fingerprint),
+        contract=_contract(disclosure, newest, version),
+        model_tier=version.model_tier,
         run_id=wish.run_id or str(session_id),
         iteration_limit=wish.iteration_limit,
         unwinds=wish.unwinds,
@@ -147,23 +151,27 @@ def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: dat
     Session.objects.filter(tenant_id=tenant_id, id=session_id).update(closed_at=at)
 
 
-def _contract(disclosed: tuple[str, ...], newest: dict[str, Any], version: str, fingerprint: str) -> dict[str, Any]:
+def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: AgentVersion) -> dict[str, Any]:
     return {
-        "sub_tools_disclosed": list(disclosed),
-        "registry_version": version,
-        "registry_fingerprint": fingerprint,
-        "tools": [{"name": name, "version": newest[name].version, "digest": newest[name].digest} for name in disclosed],
+        "sub_tools_disclosed": list(disclosure.tools),
+        "withheld": {"count": len(disclosure.withheld), "why": disclosure.warning},
+        "registry_version": version.version,
+        "registry_fingerprint": version.fingerprint,
+        "tools": [
+            {"name": name, "version": newest[name].version, "digest": newest[name].digest} for name in disclosure.tools
+        ],
     }
 
 
-def contract_text(row: Any) -> str:
+def _tool(row: Any) -> relevance.Tool:
     """What a tool says it is for."""
-    return disclosed_contract(row.tenant_id, row.digest).description
+    contract = disclosed_contract(row.tenant_id, row.digest)
+    return relevance.Tool(contract.description, tuple(contract.arguments_schema.get("properties", {})))
 
 
 def described(session: Session) -> dict[str, Any]:
     """The session contract as an agent reads it: each disclosed tool with description and argument schema."""
-    contract = dict(session.contract)
+    contract: dict[str, Any] = {"withheld": {"count": 0, "why": ""}} | session.contract
     contract["tools"] = [
         {
             "name": tool["name"],

@@ -6,24 +6,32 @@
 3. A lookup may name a maximum age; an entry that is as old or older is refused (R-CR-06).
 4. The session's contract holds registered tools only, and only those for which a contract exists. Asking for a tool or
    output tag beyond that fails the negotiation (R-CR-03, R-CR-09, R-CR-10).
-5. At most `DISCLOSURE_CAP` tools are disclosed, chosen by the words of the intent when there are more (R-MC-20).
+5. At most `DISCLOSURE_CAP` tools are disclosed. Of more, those nearest to the intent are (`relevance`), and the answer
+   says how many were withheld and why (R-MC-20).
+6. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
+   each other is linted: it stands, with findings that name the fix.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import hmac
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from approvals.rules import relevance
+from approvals.rules.relevance import Tool
 from ledger.rules.canonical import canonical
+from ledger.rules.lint import Finding
 from ledger.rules.refusals import Refused
 
 DISCLOSURE_CAP = 30
 _DOMAIN = b"counterfoil registry entry 1\x00"
-_WORD = re.compile(r"[^\W_]+")
+LIKE = 0.92
+"""From how much likeness on two names are taken for each other."""
+MOST_LIKE = 10
 
 
 class AgentNotRegistered(Refused):
@@ -69,11 +77,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """The tools of a session, in the order of the registry; `withheld` counts what the cap left out."""
+    """The tools of a session, in the order of the registry; `withheld` are those that the cap left out."""
 
     tools: tuple[str, ...]
     output_tags: tuple[str, ...]
-    withheld: int
+    withheld: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """Why tools were withheld, and what to do about it; empty when none were."""
+        if not self.withheld:
+            return ""
+        offered = len(self.tools) + len(self.withheld)
+        return (
+            f"{len(self.tools)} of {offered} tools are disclosed, those nearest to the intent: more make a model invent"
+            " calls. Name the tools that the session needs, or say its intent more exactly."
+        )
 
 
 def fingerprint(entry: Entry, *, key: bytes) -> str:
@@ -114,24 +133,70 @@ def admit(
 def negotiate(
     entry: Entry,
     *,
-    contracts: Mapping[str, str],
+    contracts: Mapping[str, Tool],
     tools: Collection[str] | None = None,
     output_tags: Collection[str] = (),
     intent: str = "",
     cap: int = DISCLOSURE_CAP,
 ) -> Disclosure:
-    """What a session gets (rules 4, 5). `contracts` maps each tool that has a contract to its description."""
+    """What a session gets (rules 4, 5). `contracts` holds each tool that has a contract."""
     available = [name for name in dict.fromkeys(entry.tools) if name in contracts]
     _covered(tools or (), available, "tools")
     _covered(output_tags, entry.output_tags, "output_tags")
     chosen = available if tools is None else [name for name in available if name in set(tools)]
-    if len(chosen) > cap:
-        nearest = sorted(chosen, key=lambda name: -_overlap(intent, f"{name} {contracts[name]}"))[:cap]
-        kept = [name for name in chosen if name in set(nearest)]
-    else:
-        kept = chosen
+    kept = chosen if len(chosen) <= cap else relevance.nearest(intent, contracts, among=chosen, most=cap)
     tags = entry.output_tags if not output_tags else tuple(tag for tag in entry.output_tags if tag in set(output_tags))
-    return Disclosure(tuple(kept), tags, len(chosen) - len(kept))
+    withheld = tuple(name for name in chosen if name not in set(kept))
+    return Disclosure(tuple(kept), tags, withheld)
+
+
+def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = DISCLOSURE_CAP) -> list[Finding]:
+    """What is weak about a registration (rule 6)."""
+    names, known = list(dict.fromkeys(tools)), set(contracts)
+    found = [
+        Finding(
+            "NO_CONTRACT",
+            f"/tools/{place}",
+            f"No contract is registered for `{name}`, so no session is shown it.",
+            "Register its contract, or leave it out.",
+        )
+        for place, name in enumerate(names)
+        if name not in known
+    ]
+    if len(names) > cap:
+        found.append(
+            Finding(
+                "TOO_MANY_TOOLS",
+                "/tools",
+                f"{len(names)} tools are registered, and a session is shown {cap}.",
+                "Register an agent for each kind of work, or let each session name its tools or its intent.",
+            )
+        )
+    return found + [_like(names, pair) for pair in _alike(names)[:MOST_LIKE]]
+
+
+def _alike(names: list[str]) -> list[tuple[str, str]]:
+    """Pairs of names so near that a model takes one for the other."""
+    folded = sorted({name.lower().replace("-", "_").replace(".", "_"): name for name in names}.items())
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    pairs = []
+    for place, (one, first) in enumerate(folded):
+        matcher.set_seq2(one)
+        for other, second in folded[place + 1 : place + 50]:
+            matcher.set_seq1(other)
+            if matcher.real_quick_ratio() >= LIKE and matcher.quick_ratio() >= LIKE and matcher.ratio() >= LIKE:
+                pairs.append((first, second))
+    return pairs
+
+
+def _like(names: list[str], pair: tuple[str, str]) -> Finding:
+    first, second = pair
+    return Finding(
+        "LIKE_NAMES",
+        f"/tools/{names.index(second)}",
+        f"`{first}` and `{second}` are easily taken for each other.",
+        "Rename one, and say in both descriptions which is for what.",
+    )
 
 
 def _covered(wanted: Collection[str], registered: Collection[str], path: str) -> None:
@@ -142,7 +207,3 @@ def _covered(wanted: Collection[str], registered: Collection[str], path: str) ->
     ]
     if errors:
         raise CapabilityNotRegistered(errors=errors)
-
-
-def _overlap(intent: str, text: str) -> int:
-    return len(set(_WORD.findall(intent.lower())) & set(_WORD.findall(text.lower())))

@@ -23,41 +23,6 @@ class Page(Answer, Generic[T]):
 # Registry and contracts
 
 
-class AgentVersion(Answer):
-    agent_id: str
-    version: str
-    tools: list[str]
-    output_tags: list[str]
-    registered_by: str
-    registered_at: datetime
-    fingerprint: str
-
-
-class AgentSummary(Answer):
-    agent_id: str
-    version: str
-    revoked: bool
-    calls: int
-    acceptance_rate: float | None
-    phantom_share: float | None
-
-
-class UndisclosedCall(Answer):
-    tool: str
-    session_id: str
-    at: datetime
-
-
-class Agent(AgentSummary):
-    versions: list[AgentVersion]
-    attempted_undisclosed: list[UndisclosedCall]
-
-
-class Revoked(Answer):
-    agent_id: str
-    revoked: bool
-
-
 class Finding(Answer):
     code: str
     path: str
@@ -158,8 +123,14 @@ class DisclosedTool(Answer):
     arguments_schema: dict[str, Any]
 
 
+class Withheld(Answer):
+    count: int
+    why: str = Field(description="Empty where every tool was disclosed.")
+
+
 class SessionContract(Answer):
     sub_tools_disclosed: list[str]
+    withheld: Withheld = Field(description="The tools that the cap left out.")
     registry_version: str
     registry_fingerprint: str
     tools: list[DisclosedTool]
@@ -182,6 +153,8 @@ class SessionState(Session):
     calls_accepted: int
     calls_refused: int
     acceptance_rate: float | None
+    attempted_undisclosed: int
+    phantom_share: float | None
     closed: bool
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
 

@@ -13,6 +13,7 @@ from ninja import NinjaAPI
 
 from console.api import (
     actions,
+    agents,
     ballots,
     batches,
     casework,
@@ -96,6 +97,7 @@ api = Api(
 )
 problems.install(api)
 for router in (
+    agents,
     registry,
     systems,
     sessions,

@@ -15,6 +15,7 @@ from approvals import queries as before
 from approvals.operations import calls, sessions
 from approvals.operations.calls import NoSuchSession, Trace
 from approvals.rules import pins
+from approvals.rules.acceptance import share
 from console.api import answers, predicates
 from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
@@ -60,10 +61,13 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     session = _seen(request, session_id)
     made = session.calls_accepted + session.calls_refused
+    tally = before.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
     counts = {
         "calls_accepted": session.calls_accepted,
         "calls_refused": session.calls_refused,
-        "acceptance_rate": session.calls_accepted / made if made else None,
+        "acceptance_rate": share(session.calls_accepted, made),
+        "attempted_undisclosed": tally.undisclosed,
+        "phantom_share": tally.phantom_share,
         "closed": session.closed_at is not None,
         "questions": _questions(session),
     }

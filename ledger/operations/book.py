@@ -71,7 +71,7 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
         version=contract.version,
         digest=contract.digest,
         document=contract.document,
-        lint=[{"code": f.code, "path": f.path, "detail": f.detail} for f in contract.findings],
+        lint=[{"code": f.code, "path": f.path, "detail": f.told} for f in contract.findings],
         registered_at=at,
     )
     append(

@@ -656,6 +656,23 @@ def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
     return found.values_list("id", flat=True)
 
 
+def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:
+    """The ids of a period's actions whose tool failed, to be asked for within another statement."""
+    ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.FAILED, attempt_count__gt=0, **ids)
+    return found.values_list("id", flat=True)
+
+
+def demonstrated(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
+    """Those of these tools with which an agent has reached a reconciled success that still holds (R-CR-17)."""
+    rows = ask(
+        "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
+        " AND a.agent = $2 AND a.tool = tool.tool AND a.state = 'RECONCILED_SUCCESS' AND NOT a.contradicted)",
+        *(tenant_id, agent, sorted(tools)),
+    )
+    return {tool for (tool,) in rows}
+
+
 def waiting_under(freeze: Freeze, *, limit: int) -> list[UUID]:
     """The validated actions that a freeze covers, oldest first."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)

@@ -1,16 +1,21 @@
 """Lint of contract documents: what makes a model call a tool wrongly, found before the first call.
 
-Findings warn, they do not refuse. Each names what to do about it.
+Findings warn, they do not refuse: what cannot stand at all (a target that no required argument names, a pivot without
+approval, idempotent recovery or verification) is a fault of `contract_faults`. Each finding names what to do about it.
 
 | code | rule |
 |---|---|
 | VAGUE_NAME | a tool name says what it does to what (R-MC-17) |
 | NO_USE_WHEN, NO_NOT_FOR | the description says when to use the tool and when not (R-MC-18) |
 | OPEN_CHOICE | a parameter that looks like a choice lists its values (R-MC-19) |
-| OPEN_ARGUMENTS | unknown parameters are refused, else a renamed one passes unseen (R-MC-03) |
+| UNBOUNDED_TEXT, UNBOUNDED_NUMBER, UNBOUNDED_LIST | any other parameter says how much it takes (R-MC-19) |
+| OPEN_ARGUMENTS | unknown parameters are refused, nested ones too, else a renamed one passes unseen (R-MC-03) |
+| FRACTIONAL_MONEY, FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
+| NO_CLAIMS | a tool that changes something names the words in which an agent would claim that it did (R-CG-02) |
 | ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
 | UNCHECKED | a check that the class demands is made, or said not to apply (R-VD-07, `depth`) |
-| FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
+
+Parameters are looked at wherever the schema declares them: in nested objects, lists, branches and `$defs`.
 """
 
 from __future__ import annotations
@@ -39,8 +44,17 @@ _CHOICES = frozenset(
         "unit",
     )
 )
+_MONEY = frozenset(
+    (
+        "amount", "balance", "budget", "charge", "cost", "deposit", "discount",
+        "fee", "fine", "payment", "payout", "price", "refund", "salary",
+        "sum", "tip", "total",
+    )
+)
 # fmt: on
 _BOUNDS = frozenset({"enum", "const", "pattern", "format", "$ref", "anyOf", "oneOf"})
+_BETWEEN = re.compile(r"[_.-]|(?<=[a-z])(?=[A-Z])")
+_LIMITS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 
 
 @dataclass(frozen=True)
@@ -52,20 +66,24 @@ class Finding:
     detail: str
     fix: str
 
+    @property
+    def told(self) -> str:
+        """What is wrong, and what to do about it."""
+        return f"{self.detail} {self.fix}"
+
 
 def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The findings of a document that has the shape of a contract, in a fixed order."""
-    schema = document["arguments_schema"]
-    found = [*_name(document["name"]), *_description(document["description"]), *_openness(schema)]
+    found = [*_name(document["name"]), *_description(document["description"])]
+    found.extend(_claims(document))
     found.extend(_sources(document))
     found.extend(_depth(document))
-    for name, part in sorted(schema.get("properties", {}).items()):
-        found.extend(_parameter(name, part))
+    found.extend(_schema(document["arguments_schema"], "/arguments_schema", ""))
     return tuple(found)
 
 
 def _name(name: str) -> Iterator[Finding]:
-    words = [word for word in re.split(r"[_.-]|(?<=[a-z])(?=[A-Z])", name) if word]
+    words = [word for word in _BETWEEN.split(name) if word]
     if len(words) < 2 or words[0].lower() in _VAGUE_VERBS:
         yield Finding(
             "VAGUE_NAME",
@@ -118,33 +136,119 @@ def _depth(document: Mapping[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _openness(schema: Mapping[str, Any]) -> Iterator[Finding]:
-    if schema.get("additionalProperties") is not False and schema.get("unevaluatedProperties") is not False:
+def _claims(document: Mapping[str, Any]) -> Iterator[Finding]:
+    if document["side_effect_class"] != "READ_ONLY" and not document.get("claims", {}).get("done"):
+        yield Finding(
+            "NO_CLAIMS",
+            "/claims/done",
+            "The contract does not say in which words an agent would claim that it is done.",
+            "List them in claims.done, like `refunded`, so that a false claim is recognised.",
+        )
+
+
+def _schema(part: Any, path: str, name: str) -> Iterator[Finding]:
+    """What is found at one place of the schema, then below it."""
+    if not isinstance(part, dict):
+        return
+    yield from _openness(part, path)
+    if name:
+        yield from _parameter(name, part, path)
+    for step, below, called in _below(part, name):
+        yield from _schema(below, path + step, called)
+
+
+def _below(part: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any, str]]:
+    """(path step, schema, name of the parameter) of everything that a schema holds."""
+    for keyword in ("properties", "$defs"):
+        declared = part.get(keyword)
+        for called, below in sorted(declared.items()) if isinstance(declared, dict) else ():
+            yield f"/{keyword}/" + called.replace("~", "~0").replace("/", "~1"), below, called
+    if isinstance(part.get("items"), dict):
+        yield "/items", part["items"], name
+    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        branches = part.get(keyword)
+        for place, below in enumerate(branches if isinstance(branches, list) else ()):
+            yield f"/{keyword}/{place}", below, name
+
+
+def _openness(part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    if "object" not in _types(part):
+        return
+    if part.get("additionalProperties") is not False and part.get("unevaluatedProperties") is not False:
         yield Finding(
             "OPEN_ARGUMENTS",
-            "/arguments_schema",
+            path,
             "Unknown parameters are let through, so a misspelt one is not noticed.",
             'Set "additionalProperties": false.',
         )
 
 
-def _parameter(name: str, part: Any) -> Iterator[Finding]:
-    if not isinstance(part, dict):
-        return
-    path = "/arguments_schema/properties/" + name.replace("~", "~0").replace("/", "~1")
-    lowered = name.lower()
-    looks_bounded = lowered in _CHOICES or lowered.rpartition("_")[2] in _CHOICES
-    if looks_bounded and part.get("type") == "string" and not _BOUNDS & part.keys():
+def _parameter(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    types = _types(part)
+    if "string" in types and not _BOUNDS & part.keys():
+        yield from _text(name, part, path)
+    if "number" in types and not {"enum", "const"} & part.keys():
+        yield _fraction(name, path)
+    elif "integer" in types and not {"enum", "const"} & part.keys():
+        yield from _number(name, part, path)
+    if "array" in types and "maxItems" not in part:
+        yield Finding(
+            "UNBOUNDED_LIST",
+            path,
+            f"`{name}` takes a list of any length.",
+            "Say in maxItems how many one call may name.",
+        )
+
+
+def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    if _last(name) in _CHOICES or name.lower() in _CHOICES:
         yield Finding(
             "OPEN_CHOICE",
             path,
             f"`{name}` looks like a choice, but takes any text.",
             "List the admissible values in an enum.",
         )
-    if part.get("type") == "number":
+    elif "maxLength" not in part:
         yield Finding(
-            "FRACTIONAL_ARGUMENT",
+            "UNBOUNDED_TEXT",
             path,
-            f"`{name}` is a number, but a payload holds no fractions.",
-            "Use an integer of the smallest unit, or a string.",
+            f"`{name}` takes text of any length and form.",
+            "Give it a pattern, a format or a maxLength.",
         )
+
+
+def _fraction(name: str, path: str) -> Finding:
+    if _last(name) in _MONEY:
+        return Finding(
+            "FRACTIONAL_MONEY",
+            path,
+            f"`{name}` is money as a number with fractions, which no two systems round alike.",
+            "Use an integer of minor units (1250 for 12.50), or a string with a pattern.",
+        )
+    return Finding(
+        "FRACTIONAL_ARGUMENT",
+        path,
+        f"`{name}` is a number, but a payload holds no fractions.",
+        "Use an integer of the smallest unit, or a string.",
+    )
+
+
+def _number(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    most = {"maximum", "exclusiveMaximum"} & part.keys()
+    if _last(name) in _MONEY and not most:
+        detail = f"`{name}` is money without an upper limit."
+        yield Finding("UNBOUNDED_NUMBER", path, detail, "Say in maximum how much one call may move at most.")
+    elif not _LIMITS & part.keys():
+        detail = f"`{name}` takes any number."
+        yield Finding("UNBOUNDED_NUMBER", path, detail, "Give it a minimum and a maximum.")
+
+
+def _types(part: Mapping[str, Any]) -> frozenset[str]:
+    kind = part.get("type", ())
+    return frozenset([kind] if isinstance(kind, str) else kind)
+
+
+def _last(name: str) -> str:
+    """The last word of a name: what the parameter is."""
+    words = [word for word in _BETWEEN.split(name) if word]
+    return words[-1].lower() if words else ""

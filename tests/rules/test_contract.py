@@ -29,7 +29,7 @@ REFUND = {
         "additionalProperties": False,
         "properties": {
             "charge_id": {"type": "string", "minLength": 1, "maxLength": 64},
-            "amount": {"type": "integer", "minimum": 1},
+            "amount": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
             "currency": {"enum": ["EUR", "USD"]},
             "due": {"type": "string", "format": "date-time"},
         },
@@ -49,6 +49,7 @@ REFUND = {
         "settle_s": 30,
         "recheck_after": ["PT1H", "P1D"],
     },
+    "claims": {"done": ["refunded"], "object": ["refund"]},
 }
 
 
@@ -465,6 +466,79 @@ def test_open_arguments_and_fractions_are_findings():
         "OPEN_ARGUMENTS",
         "FRACTIONAL_ARGUMENT",
     ]
+
+
+def lint_of(**properties):
+    """The findings of the refund with these parameters beside its own: (code, last steps of the path)."""
+    changed = document()
+    changed["arguments_schema"]["properties"] |= properties
+    return [(each.code, each.path.removeprefix("/arguments_schema/properties/")) for each in validate(changed).findings]
+
+
+TEXT, MANY = {"type": "string"}, {"type": "array", "items": {"type": "string", "maxLength": 9}}
+
+
+@pytest.mark.req("R-MC-19")
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        ({"note": TEXT}, "UNBOUNDED_TEXT"),
+        ({"note": {"type": ["string", "null"]}}, "UNBOUNDED_TEXT"),
+        ({"pieces": {"type": "integer"}}, "UNBOUNDED_NUMBER"),
+        ({"total_amount": {"type": "integer", "minimum": 1}}, "UNBOUNDED_NUMBER"),
+        ({"price": {"type": "number", "maximum": 5}}, "FRACTIONAL_MONEY"),
+        ({"share": {"type": "number"}}, "FRACTIONAL_ARGUMENT"),
+        ({"names": MANY}, "UNBOUNDED_LIST"),
+        ({"delivery_mode": TEXT}, "OPEN_CHOICE"),
+    ],
+)
+def test_a_parameter_without_bounds_is_a_finding(part, code):
+    [name] = part
+
+    assert lint_of(**part) == [(code, name)]
+
+
+def test_a_bounded_parameter_is_none():
+    assert (
+        lint_of(
+            note={"type": "string", "maxLength": 200},
+            code={"type": "string", "pattern": "^[A-Z]{3}$"},
+            pieces={"type": "integer", "minimum": 1},
+            names=MANY | {"maxItems": 5},
+            mode={"enum": ["fast", "slow"]},
+        )
+        == []
+    )
+
+
+def test_nested_parameters_are_looked_at_too():
+    address = {"type": "object", "properties": {"street": TEXT, "a/b": TEXT}}
+    lines = {"type": "array", "maxItems": 5, "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}
+
+    assert lint_of(address=address, lines=lines) == [
+        ("OPEN_ARGUMENTS", "address"),
+        ("UNBOUNDED_TEXT", "address/properties/a~1b"),
+        ("UNBOUNDED_TEXT", "address/properties/street"),
+        ("UNBOUNDED_TEXT", "lines/items/anyOf/0"),
+        ("UNBOUNDED_NUMBER", "lines/items/anyOf/1"),
+    ]
+
+
+def test_a_tool_that_changes_something_says_how_it_would_be_claimed():
+    silent = document()
+    del silent["claims"]
+
+    assert [(each.code, each.path) for each in validate(silent).findings] == [("NO_CLAIMS", "/claims/done")]
+    assert [each.code for each in validate(silent | {"side_effect_class": "READ_ONLY"}).findings] == []
+
+
+def test_every_finding_names_its_fix():
+    poor = document(name="manage", description="Manages.", claims={})
+    poor["arguments_schema"]["properties"] |= {"mode": TEXT, "note": TEXT, "cost": {"type": "number"}, "list": MANY}
+    found = validate(poor).findings
+
+    assert len({each.code for each in found}) == 8
+    assert all(each.fix.endswith(".") and each.told == f"{each.detail} {each.fix}" for each in found)
 
 
 # Targets

@@ -13,6 +13,7 @@ from approvals.rules.registry import (
     RegistryEntryStale,
     RegistryFingerprintMismatch,
 )
+from approvals.rules.relevance import Tool
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = b"r" * 32
@@ -27,7 +28,11 @@ ENTRY = Entry(
     registered_at=NOW,
 )
 SEAL = registry.fingerprint(ENTRY, key=KEY)
-CONTRACTS = {"issue_refund": "Refund a charge", "list_orders": "List orders", "drop_database": "Drop it"}
+CONTRACTS = {
+    "issue_refund": Tool("Refund a charge"),
+    "list_orders": Tool("List orders"),
+    "drop_database": Tool("Drop it"),
+}
 
 
 def admit(entry=ENTRY, *, seal=SEAL, revoked=False, key=KEY, at=NOW, max_age_s=None):
@@ -125,11 +130,12 @@ def test_asking_for_what_is_not_registered_fails_the_negotiation(wish):
 @pytest.mark.req("R-MC-20")
 def test_a_large_registry_is_cut_to_the_tools_near_the_intent():
     names = tuple(f"tool_{number}" for number in range(109))
-    contracts = dict.fromkeys(names, "Does something.") | {"tool_77": "Refund a captured charge."}
+    contracts = dict.fromkeys(names, Tool("Does something.")) | {"tool_77": Tool("Refund a captured charge.")}
     disclosed = registry.negotiate(
         replace(ENTRY, tools=names), contracts=contracts, intent="refund the charge of order 17"
     )
 
     assert len(disclosed.tools) == registry.DISCLOSURE_CAP
     assert "tool_77" in disclosed.tools
-    assert disclosed.withheld == 79
+    assert len(disclosed.withheld) == 79
+    assert disclosed.warning.startswith("30 of 109 tools are disclosed, those nearest to the intent")

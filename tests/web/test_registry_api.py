@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from approvals.models import Agent, AgentVersion
+from approvals.models import Agent, AgentVersion, Call
+from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.callers import Api
 from tests.workshop import GOAL, TOOLS, Clock, Workshop, contract
@@ -141,6 +142,80 @@ def test_an_agents_record_at_the_gate_is_shown(shop: Workshop):
     agent = shop.operator_key.get("/agents/librarian").json()
     assert (agent["calls"], agent["acceptance_rate"], agent["phantom_share"]) == (4, 0.25, 0.25)
     assert [each["tool"] for each in agent["attempted_undisclosed"]] == ["delete_document"] * 2
+    [day] = agent["over_time"]
+    assert (day["calls"], day["acceptance_rate"], day["phantom_share"]) == (4, 0.25, 0.25)
+    assert (day["valid"], day["valid_execution_failed"], day["argument_hallucination"]) == (0.25, 0.0, 0.0)
+    [listed] = shop.operator_key.get("/agents").json()["items"]
+    assert (listed["calls"], listed["acceptance_rate"]) == (4, 0.25)
+
+
+@pytest.mark.req("R-TG-05", "R-TG-06")
+def test_a_session_knows_its_own_record(shop: Workshop):
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
+    session = shop.session()["session_id"]
+    calls = [{"call_id": str(n), "tool": "delete_document", "arguments": {}} for n in range(3)]
+    shop.agent.post(f"/sessions/{session}/calls", {"calls": calls})
+    told = shop.agent.get(f"/sessions/{session}").json()
+    assert (told["attempted_undisclosed"], told["acceptance_rate"], told["phantom_share"]) == (3, 0.0, 0.0)
+
+
+def test_an_agent_that_has_not_called_has_no_rate(operator_key: Api):
+    operator_key.post("/agents", AGENT)
+    agent = operator_key.get("/agents/clerk").json()
+    assert (agent["calls"], agent["acceptance_rate"], agent["phantom_share"]) == (0, None, None)
+
+
+def test_figures_of_long_ago_are_left_out(shop: Workshop, clock: Clock):
+    shop.call("delete_documents")
+    clock.forward(days=31)
+    assert shop.operator_key.get("/agents/librarian").json()["calls"] == 0
+
+
+@pytest.mark.req("R-CR-15")
+def test_registrations_and_revocations_are_events_with_actor_time_and_reason(shop: Workshop):
+    shop.operator_key.post("/agents/librarian/revoke", {"reason": "It is retired."})
+    with tenancy(shop.tenant):
+        agent = Agent.objects.get(agent_id="librarian")
+        told = [(event.kind, event.actor_kind, detail) for event, _, detail in record.history(shop.tenant, agent.id)]
+    assert {(kind, actor) for kind, actor, _ in told} == {
+        ("agent_registered", "operator"),
+        ("agent_revoked", "operator"),
+    }
+    assert told[0][2]["version"] == "1"
+    assert told[1][2]["reason"] == "It is retired."
+
+
+@pytest.mark.req("R-MC-16")
+def test_each_call_holds_the_number_of_tools_and_the_model_tier(shop: Workshop):
+    body = {"agent_id": "librarian", "version": "2", "tools": ["write_document"], "model_tier": "small"}
+    shop.operator_key.post("/agents", body)
+    shop.call("delete_document")
+    with tenancy(shop.tenant):
+        assert [(call.disclosed, call.model_tier) for call in Call.objects.all()] == [(1, "small")]
+
+
+@pytest.mark.req("R-MC-20")
+def test_a_registration_is_linted(operator_key: Api):
+    tools = [f"tool_{number}" for number in range(40)]
+    lint = operator_key.post("/agents", AGENT | {"tools": tools}).json()["lint"]
+    assert {"NO_CONTRACT", "TOO_MANY_TOOLS"} <= {each["code"] for each in lint}
+    assert {"path", "code", "detail"} == lint[0].keys()
+
+
+@pytest.mark.req("R-MC-20")
+def test_of_a_large_registry_a_session_gets_the_tools_near_its_intent(shop: Workshop):
+    names = [f"tidy_shelf_{number}" for number in range(40)]
+    for name in names:
+        shop.operator_key.post("/contracts", contract("write_document") | {"name": name})
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "9", "tools": [*names, *TOOLS]})
+    told = shop.session()["contract"]
+    wished = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60, "intent": "delete a document for good"}
+    near = shop.agent.post("/sessions", wished).json()["contract"]
+    assert len(near["tools"]) == 30
+    assert near["withheld"]["count"] == len(names) + len(TOOLS) - 30
+    assert "30 of 4" in near["withheld"]["why"]
+    assert "delete_document" in near["sub_tools_disclosed"]
+    assert told["withheld"]["count"] == near["withheld"]["count"]
 
 
 # Contracts

@@ -1,0 +1,154 @@
+"""How an agent's calls fare at the gate, and when to look at it (R-TG-05 to R-TG-07, R-MC-14, R-MC-15).
+
+1. Every call is in one measuring class. `valid` and `valid_execution_failed` passed the gate; the tool of the second
+   then failed. `argument_hallucination` named a real tool wrongly, `phantom` a tool that exists nowhere;
+   `gate_rejection` is every other refusal, an undisclosed tool among them (R-MC-14, C-30, C-36).
+2. A rate is a share of all calls of its period; without a call there is none, and that is no zero.
+3. The phantom share is healthy below 2 % (`HEALTHY_PHANTOMS`, M-25). It counts phantom calls and nothing else: a few
+   malformed calls in a hundred are usual (C-37).
+4. Flags: PHANTOM_SHARE at 2 % or more, LOW_ACCEPTANCE below the tenant's floor, both only over enough calls; PROBING
+   when one session tried many different tools that it was refused (R-TG-07, R-TG-11).
+5. A flag stands until the numbers are healthy again over enough calls, or there has been no call in the whole window,
+   or another version of the agent has taken its place. Too few calls neither raise nor clear it. Probing is over when
+   no session in the window shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+HEALTHY_PHANTOMS = 0.02
+CHECKLIST = (
+    ("Tools loaded", "Are the tools that the agent needs among those that its sessions disclose, and not many more?"),
+    ("Renames", "Was a tool renamed or taken away that the agent's instructions still name?"),
+    ("Model tier", "Does a weaker model run behind the agent than its tools were written for?"),
+)
+"""What to look at when the phantom share is not healthy."""
+
+
+class Flag(StrEnum):
+    """Why an agent deserves a look."""
+
+    PHANTOM_SHARE = "PHANTOM_SHARE"
+    LOW_ACCEPTANCE = "LOW_ACCEPTANCE"
+    PROBING = "PROBING"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From when on a tenant wants an agent looked at: percent, calls, different names, hours."""
+
+    acceptance_floor_pct: int = 80
+    least_calls: int = 50
+    probing_names: int = 10
+    window_h: int = 24
+
+    @property
+    def window(self) -> timedelta:
+        """How far back the calls are looked at."""
+        return timedelta(hours=self.window_h)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many calls there were, and how many of each kind; `failed` are accepted ones whose tool then failed."""
+
+    made: int = 0
+    accepted: int = 0
+    phantom: int = 0
+    argument: int = 0
+    undisclosed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """M-20."""
+        return share(self.accepted, self.made)
+
+    @property
+    def phantom_share(self) -> float | None:
+        """M-25."""
+        return share(self.phantom, self.made)
+
+    @property
+    def argument_share(self) -> float | None:
+        """M-24."""
+        return share(self.argument, self.made)
+
+    @property
+    def failed_share(self) -> float | None:
+        """M-23."""
+        return share(self.failed, self.made)
+
+    @property
+    def valid_share(self) -> float | None:
+        """M-22: the calls that passed and whose tool did not fail."""
+        return share(self.accepted - self.failed, self.made)
+
+    @property
+    def refused(self) -> int:
+        """Calls that the gate did not let through."""
+        return self.made - self.accepted
+
+    @property
+    def healthy(self) -> bool | None:
+        """Whether the phantom share is below the line; None where there is no share."""
+        return None if self.phantom_share is None else self.phantom_share < HEALTHY_PHANTOMS
+
+
+def share(part: int, whole: int) -> float | None:
+    """A share, or None where there is nothing to have a share of (rule 2)."""
+    return part / whole if whole else None
+
+
+def limits(watch: Mapping[str, Any]) -> Limits:
+    """The limits in an autonomy policy; what it leaves out is as built in."""
+    return Limits(**{each.name: int(watch.get(each.name, each.default)) for each in fields(Limits)})
+
+
+def flags(
+    tally: Tally, *, names: int, standing: Mapping[str, Any], version: str, limits: Limits
+) -> dict[Flag, dict[str, Any]]:
+    """The flags that an agent has now, each with its numbers (rules 4 and 5).
+
+    `names` is the largest number of different refused tools that one session of the window tried; `standing` are the
+    flags so far.
+    """
+    kept = {flag for flag, facts in standing.items() if facts.get("version") == version and tally.made}
+    enough = tally.made >= limits.least_calls
+    raised = {
+        Flag.PHANTOM_SHARE: not tally.healthy if enough else Flag.PHANTOM_SHARE in kept,
+        Flag.LOW_ACCEPTANCE: _low(tally, limits) if enough else Flag.LOW_ACCEPTANCE in kept,
+        Flag.PROBING: names >= limits.probing_names,
+    }
+    facts = {
+        Flag.PHANTOM_SHARE: {"phantom": tally.phantom, "calls": tally.made},
+        Flag.LOW_ACCEPTANCE: {"accepted": tally.accepted, "calls": tally.made, "floor": limits.acceptance_floor_pct},
+        Flag.PROBING: {"names": names, "limit": limits.probing_names},
+    }
+    return {flag: facts[flag] | {"version": version} for flag, is_raised in raised.items() if is_raised}
+
+
+def _low(tally: Tally, limits: Limits) -> bool:
+    # Whole numbers: 80 of 100 is not below a floor of 80 %.
+    return tally.accepted * 100 < limits.acceptance_floor_pct * tally.made
+
+
+def band(disclosed: int) -> tuple[int, int | None]:
+    """The band that a number of disclosed tools falls in: from, up to (None is no end)."""
+    return next((low, high) for low, high in BANDS if high is None or disclosed <= high)
+
+
+BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (6, 10), (11, 20), (21, 30), (31, None))
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    return sum(tallies, Tally())
