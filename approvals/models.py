@@ -76,9 +76,16 @@ class Session(models.Model):
     calls_accepted = models.IntegerField(default=0)
     calls_refused = models.IntegerField(default=0)
     closed_at = models.DateTimeField(null=True)
+    # Since when the run takes no more calls, because it reached its limit.
+    forced_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["tenant_id", "agent_id", "id"], name="session_by_agent")]
+        indexes = [
+            models.Index(fields=["tenant_id", "agent_id", "id"], name="session_by_agent"),
+            models.Index(
+                fields=["tenant_id", "run_id"], condition=Q(forced_at__isnull=False), name="session_forced_out"
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.id)

@@ -79,6 +79,22 @@ def session(tenant_id: UUID, session_id: UUID) -> Session | None:
     return first(Session, "tenant_id = $1 AND id = $2", tenant_id, session_id)
 
 
+def forced_at(tenant_id: UUID, run_id: str, key_actor: UUID) -> datetime | None:
+    """Since when a run takes no more calls of a key, because one of its sessions reached its limit."""
+    found = ask(
+        "SELECT min(forced_at) FROM approvals_session"
+        " WHERE tenant_id = $1 AND run_id = $2 AND key_actor = $3 AND forced_at IS NOT NULL",
+        *(tenant_id, run_id, key_actor),
+    )
+    return found[0][0] if found else None
+
+
+def left_nothing(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
+    """How many calls of a session were refused and left no action, by code."""
+    found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False, action_id__isnull=True)
+    return dict(found.values_list("code").annotate(made=Count("id")).order_by("code"))
+
+
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
     return {each.id: each for each in Session.objects.filter(tenant_id=tenant_id, id__in=ids)}
 

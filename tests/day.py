@@ -141,7 +141,8 @@ def look(shop: Workshop, session: str, case: dict[str, Any]) -> None:
             reader.get(f"/actions/{case['action_id']}{path}")
     for reader in (shop.operator_key, shop.auditor, shop.reviewer):
         reader.get(f"/actions/{case['action_id']}/runs")
-    shop.agent.get(f"/sessions/{session}")
+    for path in ("", "/context", "/summary"):
+        shop.agent.get(f"/sessions/{session}{path}")
     shop.auditor.get("/actions")
     shop.executor.get("/executions/ready?tools=delete_document")
     talk(shop)

@@ -18,11 +18,13 @@ from django.conf import settings
 
 from approvals import queries
 from approvals.models import AgentVersion, Approval, Call, Session
+from approvals.operations import forced_exit, nudges
 from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import approval_block, prepares, request_approval, want_reading
 from approvals.queries import disclosed_contract
-from approvals.rules import gate, nudge, pins, registry
+from approvals.rules import gate, pins, registry
 from approvals.rules.gate import GateVerdict, Proposal, Standing, Surroundings
+from approvals.rules.nudge import Nudge
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import canonical, digest
@@ -114,14 +116,19 @@ def propose(
     compile_predicate: Compiler,
     at: datetime,
     origin: Origin | None = None,
-) -> tuple[list[Answer], nudge.Nudge]:
+) -> tuple[list[Answer], Nudge]:
     """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
     session = queries.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     came = Came(trace, origin)
+    if origin is None:
+        forced_exit.inherit(session)
     answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
-    return answers, nudge.nudge([answer.state for answer in answers])
+    refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
+    if "ITERATION_LIMIT" in refused:
+        forced_exit.force(session, at=at)
+    return answers, nudges.nudge_of(session, refused=refused)
 
 
 def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compiler, at: datetime) -> Answer:
@@ -210,6 +217,7 @@ def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
         catalogue=frozenset(disclosed) if call.tool in disclosed else record.tool_names(tenant_id),
         calls_made=session.calls_accepted + session.calls_refused,
         iteration_limit=session.iteration_limit,
+        forced_out=session.forced_at is not None,
     )
 
 

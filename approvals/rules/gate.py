@@ -4,7 +4,8 @@
 arguments are. The order is the order of authority, so that a later check never reveals what an earlier one hides:
 
 1. The agent is registered, not revoked, and its entry unaltered (R-TG-08, C-12). The session is open.
-2. The run has iterations left; refused calls count, so that an agent cannot spin on its mistakes (R-MC-23).
+2. The run has iterations left; refused calls count, so that an agent cannot spin on its mistakes (R-MC-23). Once it was
+   forced to end, no session of it takes a call (R-FB-06).
 3. The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06).
 4. The tool exists and is disclosed (R-TG-02, R-TG-10). Suggestions name disclosed tools only.
 5. A mutating call restates the goal or its hash (R-PA-08).
@@ -91,6 +92,7 @@ class Standing:
     renamed: Mapping[str, str] = field(default_factory=dict)
     calls_made: int = 0
     iteration_limit: int | None = None
+    forced_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -295,10 +297,11 @@ def _identity(standing: Standing) -> Malformed | None:
 
 
 def _iterations(standing: Standing) -> Malformed | None:
-    if standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit:
+    reached = standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit
+    if reached or standing.forced_out:
         return Malformed(
             "ITERATION_LIMIT",
-            f"The run has used its {standing.iteration_limit} calls.",
+            f"The run has used its {standing.iteration_limit} calls." if reached else "The run was ended at its limit.",
             "Stop calling tools and report the session's summary.",
         )
     return None

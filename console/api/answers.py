@@ -202,11 +202,6 @@ class CallResult(Answer):
     user_status: UserStatus
 
 
-class CallResults(Answer):
-    results: list[CallResult]
-    nudge: str
-
-
 class Closed(Answer):
     session_id: str
     closed: bool

@@ -93,6 +93,8 @@ _RESULT: Final[dict[str, Any]] = {
                 },
                 "timestamp": {"type": "string", "format": "date-time"},
                 "side_effects": {"type": "array"},
+                "next_tool": _TEXT
+                | {"description": "A tool to call next; counts where the contract's `next_tools` has it."},
             },
         },
         "sub_results": {"type": "array"},

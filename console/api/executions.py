@@ -216,6 +216,7 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
             document=document,
             raw=raw,
             source="executor",
+            disclosed=_disclosed(action),
         ),
         by=caller.actor,
         at=at,
@@ -223,6 +224,12 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
     return answer({"state": state}, 202)
+
+
+def _disclosed(action: Any) -> tuple[str, ...]:
+    """The tools of the session that an action came from."""
+    session = before.session(action.tenant_id, action.session_id)
+    return tuple(session.contract["sub_tools_disclosed"]) if session is not None else ()
 
 
 def _address(request: HttpRequest) -> str:

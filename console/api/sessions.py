@@ -16,7 +16,9 @@ from approvals.operations import calls, sessions
 from approvals.operations.calls import NoSuchSession, Trace
 from approvals.rules import pins
 from approvals.rules.acceptance import share
-from console.api import answers, predicates
+from approvals.rules.nudge import Move
+from console import telling
+from console.api import answers, predicates, telling_answers
 from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import status_of
@@ -59,7 +61,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
 @admits("agent", "oper", "audit", "person")
 @in_tenancy
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    session = _seen(request, session_id)
+    session = seen(request, session_id)
     made = session.calls_accepted + session.calls_refused
     tally = before.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
     counts = {
@@ -80,7 +82,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @admits("agent")
 @in_tenancy
 def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
-    session = _seen(request, session_id)
+    session = seen(request, session_id)
     pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
     compared = pins.compare(pin, goal=body.goal, at=timezone.now())
     return answer({"match": compared.match, "reason": compared.reason or None})
@@ -89,13 +91,13 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
 @router.post(
     "/sessions/{session_id}/calls",
     summary="Propose calls; each is judged and recorded on its own",
-    response=answers.CallResults,
+    response=telling_answers.CallResults,
 )
 @admits("agent")
 @in_tenancy
 def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
     caller = caller_of(request)
-    answers, nudge = calls.propose(
+    made, nudge = calls.propose(
         tenant_id=caller.tenant_id,
         session_id=session_id,
         key_actor=caller.actor.id,
@@ -104,8 +106,11 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
         compile_predicate=predicates.added_fault,
         at=timezone.now(),
     )
-    results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in answers]
-    return answer({"results": results, "nudge": nudge.text})
+    results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in made]
+    # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
+    forced = nudge.move is Move.STOP
+    summary = telling.summary_of(before.session(caller.tenant_id, session_id)) if forced else None
+    return answer({"results": results, "nudge": nudge.text, "next": telling.next_of(nudge), "summary": summary})
 
 
 @router.post("/sessions/{session_id}/close", summary="Close a session", response=answers.Closed)
@@ -125,7 +130,8 @@ def trace_of(request: HttpRequest) -> Trace:
     return Trace(found.group(1), found.group(2)) if found else Trace(secrets.token_hex(16))
 
 
-def _seen(request: HttpRequest, session_id: UUID) -> Any:
+def seen(request: HttpRequest, session_id: UUID) -> Any:
+    """The session, for who may see it: an agent's key sees its own."""
     caller = caller_of(request)
     session = before.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):

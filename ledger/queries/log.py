@@ -139,6 +139,18 @@ def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
     return bool(rows) and bool(rows[0][0])
 
 
+def sealed_of(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
+    """Those of the subjects that `is_sealed` holds for."""
+    rows = ask(
+        "SELECT s.id FROM ledger_subject s"
+        " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"
+        " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
+        " WHERE s.tenant_id = $1 AND s.id = ANY($2::uuid[]) AND l.index < t.signed_size",
+        *(tenant_id, subject_ids),
+    )
+    return {row[0] for row in rows}
+
+
 def backlog() -> Lag:
     """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
     return Lag(*_queue("TRUE", MANY + 1), None)

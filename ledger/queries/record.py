@@ -104,6 +104,7 @@ _FILTERS = {
     "session": "session_id",
     "sessions": "session_id__in",
     "run": "run_id",
+    "relation": "relation",
     "side_effect_class": "side_effect_class",
     "discrepancy": "discrepancy",
     "target": "target",
@@ -117,7 +118,7 @@ def wanted(filters: Mapping[str, Any]) -> Q:
     """The actions that these filters choose (see `actions`)."""
     found = Q()
     for name, value in filters.items():
-        if value is not None and value != "":
+        if value is not None and (value != "" or name == "relation"):
             found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
     return found
 
@@ -462,7 +463,7 @@ def ended_unrun(tenant_id: UUID, action_id: UUID) -> dict[str, Any] | None:
 def events_of(tenant_id: UUID, subjects: Iterable[UUID], *, after: datetime, limit: int = 500) -> list[Event]:
     """What was recorded of these subjects after a moment, oldest first."""
     found = Event.objects.filter(tenant_id=tenant_id, subject_id__in=list(subjects), recorded_at__gt=after)
-    return list(found.defer("envelope").order_by("recorded_at")[:limit])
+    return list(found.defer("envelope").order_by("recorded_at", "id")[:limit])
 
 
 def happenings(

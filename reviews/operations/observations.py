@@ -24,7 +24,10 @@ from reviews.rules import schedule as schedule_rules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds."""
+    """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds.
+
+    `disclosed` are the tools of the session that the action came from.
+    """
 
     attempt: int
     timeout_s: int
@@ -32,6 +35,7 @@ class Answer:
     document: dict[str, Any]
     raw: bytes | None
     source: str
+    disclosed: tuple[str, ...] = ()
 
 
 def observe(
@@ -94,6 +98,7 @@ def _happening(
         timeout_s=answer.timeout_s,
         settle_s=contract.verification.settle_s if contract.verification else 0,
     )
+    named = rules.next_named(answer.document.get("result"), chained=contract.next_tools, disclosed=answer.disclosed)
     return ledger.Happening(
         kind=step.kind,
         to=str(step.state) if step.moves else None,
@@ -104,6 +109,7 @@ def _happening(
             "status": str(seen.status),
             "attempt": answer.attempt,
             "late": not step.moves,
+            **({"next_tool": named} if named is not None else {}),
         },
         evidence=evidence,
         view=_view(step, horizon_at),

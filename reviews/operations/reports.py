@@ -27,13 +27,13 @@ def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
     return trust(entry, sealed=True, contradicted=action.contradicted)
 
 
-def report_on(action: Any, entry: dict[str, Any]) -> Report:
-    """What may be told about an action now."""
+def report_on(action: Any, entry: dict[str, Any], *, level: int | None = None) -> Report:
+    """What may be told about an action now; `level` is its place on the trust ladder, where that is known already."""
     done, still_open = _parts(action)
     return rules.report(
         State(action.state),
         entry,
-        trust_level=trust_of(action, entry).level,
+        trust_level=trust_of(action, entry).level if level is None else level,
         contradicted=action.contradicted,
         attested=action.recovery_decision == "HUMAN_ATTESTATION",
         done=done,

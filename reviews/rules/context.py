@@ -89,13 +89,23 @@ class Capability:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What surrounds the actions: tools, what people stopped, calls that left nothing, actions not looked at."""
+    """What surrounds the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
+    too many to be looked at, and whether the run was forced to end (`limit` is its limit of calls, where it has one).
+    """
 
     tools: tuple[Capability, ...] = ()
     stops: tuple[str, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     unseen: int = 0
+    forced: bool = False
     limit: int | None = None
+
+    @property
+    def ending(self) -> str:
+        """That the run was forced to end, as a sentence; empty where it was not."""
+        if not self.forced:
+            return ""
+        return f"The limit of {self.limit} calls was reached." if self.limit else "The limit of calls was reached."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +156,14 @@ def _line(item: Item) -> str:
 def _around(scene: Scene) -> list[str]:
     lines = []
     if scene.unseen:
-        lines.append(f"{scene.unseen} older actions are on record and were not looked at here.")
+        lines.append(f"{scene.unseen} more actions are on record that nothing is told of here.")
     if scene.refused:
         codes = ", ".join(f"{code} {count}" for code, count in sorted(scene.refused.items()))
         lines.append(f"Refused calls, which left nothing: {codes}.")
     if scene.stops:
         lines.append(f"Stopped, until a person lifts it: {', '.join(map(plain, scene.stops))}.")
-    if scene.limit is not None:
-        lines.append(f"The limit of {scene.limit} calls was reached: no further call of this run is taken.")
+    if scene.forced:
+        lines.append(f"{scene.ending} No further call of this run is taken.")
     names = ", ".join(plain(tool.name) for tool in scene.tools)
     return [*lines, f"Tools of this session, and no others: {names}." if names else "This session has no tools."]
 

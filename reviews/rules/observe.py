@@ -10,11 +10,13 @@
    stays EXECUTING until a reading shows that (R-RP-36); outside a local transaction it is a failure like any.
 6. An answer after the lease is taken all the same: it moves UNKNOWN to PENDING. Later still it changes
    no state and counts as late truth (R-OB-13).
+7. A result may name the `next_tool`. That is evidence too: it counts only where the tool's contract chains to that one
+   and the session discloses it; else it is dropped, and that it was is recorded (R-MC-12, C-34).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -202,6 +204,18 @@ def _never_ran(entry: Entry) -> Changes:
     if "idempotency" in entry:
         changes["idempotency"] = {"status": "FAILED_RETRYABLE"}
     return changes
+
+
+def next_named(result: Any, *, chained: Collection[str], disclosed: Collection[str]) -> dict[str, Any] | None:
+    """The next tool that a result names, and whether it is taken up (rule 7); None where it names none."""
+    name = result.get("next_tool") if isinstance(result, Mapping) else None
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        return {"name": "", "taken": False, "why": "NOT_A_NAME"}
+    why = "NOT_CHAINED" if name not in chained else "NOT_DISCLOSED" if name not in disclosed else ""
+    # A name that leads nowhere is the tool's free text; it is in the evidence and goes no further.
+    return {"name": name if not why else "", "taken": not why, "why": why}
 
 
 def said(observation: Observation) -> str:

@@ -20,7 +20,6 @@ from reviews.rules.results import RULES, Result
 MOST_LINES = 6
 MOST_NAMES = 3
 MOST_TEXTS = 3
-_LIMIT = "The limit of {limit} calls was reached."
 _CANNOT = "A summary could not be made. Every call is on record, and the work can go on from there."
 
 _R = Result
@@ -63,9 +62,9 @@ def summary(items: Iterable[Item], scene: Scene) -> Summary:
     return Summary(tuple(lines))
 
 
-def static(limit: int | None = None) -> Summary:
+def static(scene: Scene) -> Summary:
     """What is said when no summary can be made (rule 4)."""
-    return Summary((*([_LIMIT.format(limit=limit)] if limit is not None else []), _CANNOT), complete=False)
+    return Summary((*([scene.ending] if scene.forced else []), _CANNOT), complete=False)
 
 
 def _if_any(title: str, said: str) -> list[str]:
@@ -105,7 +104,7 @@ def _next(by_result: dict[Result, list[Item]], scene: Scene) -> str:
         step = "Correct the refused calls."
     else:
         step = "Go on with the next step of the goal, or end here." if by_result else "Begin with the first call."
-    more = f" {scene.unseen} older actions are on record beside these." if scene.unseen else ""
-    if scene.limit is None:
+    more = f" {scene.unseen} more actions are on record beside these." if scene.unseen else ""
+    if not scene.forced:
         return f"{step}{more}"
-    return f"{_LIMIT.format(limit=scene.limit)} {step} A new session can go on from here.{more}"
+    return f"{scene.ending} {step} A new session can go on from here.{more}"

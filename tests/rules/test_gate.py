@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from approvals.rules import gate, pins
 from approvals.rules.gate import Dependency, Proposal, Standing, Surroundings
-from approvals.rules.nudge import next_step, nudge
 from ledger.rules import contract
 from ledger.rules.canonical import canonical, digest, parse
 
@@ -43,7 +42,7 @@ def tool(name, **changes):
     return contract.validate(document | changes, compile_predicate=lambda text: None)
 
 
-REFUND = tool("issue_refund", next_tools=["list_orders"])
+REFUND = tool("issue_refund")
 READ = tool("list_orders", side_effect_class="READ_ONLY")
 STANDING = Standing(
     registered=True,
@@ -362,30 +361,3 @@ def test_no_arguments_and_no_name_break_the_gate(arguments, name):
 
         assert verdict.payload_hash == digest(verdict.payload)
         assert canonical(parse(verdict.payload)) == verdict.payload
-
-
-# The nudge
-
-
-@pytest.mark.req("R-MC-09", "R-MC-11")
-@pytest.mark.parametrize("state", ["UNKNOWN", "PENDING", "REVIEW_REQUIRED", "VALIDATED", "COMMITTED", "EXECUTING"])
-def test_an_open_action_makes_the_nudge_wait_and_forbids_a_repeat(state):
-    advice = nudge(["RECONCILED_SUCCESS", state], step="list_orders")
-
-    assert advice.wait
-    assert advice.next_tool is None
-    assert "do not repeat" in advice.text
-
-
-@pytest.mark.req("R-MC-10", "R-MC-12")
-def test_a_next_step_counts_only_when_the_contract_chains_and_the_session_discloses():
-    assert next_step(REFUND, "list_orders", ["list_orders"]) == "list_orders"
-    assert next_step(REFUND, "list_orders", []) is None
-    assert next_step(REFUND, "drop_database", ["drop_database"]) is None
-    assert next_step(REFUND, None, ["list_orders"]) is None
-    assert nudge(["RECONCILED_SUCCESS"], step="list_orders").next_tool == "list_orders"
-
-
-@pytest.mark.req("R-MC-09")
-def test_settled_or_refused_calls_send_the_agent_on():
-    assert not nudge([None, "FAILED"]).wait

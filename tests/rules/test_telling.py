@@ -124,8 +124,8 @@ def test_a_new_plan_is_given_the_version_as_it_is_now():
 
 
 def test_stops_refused_calls_and_the_limit_are_told():
-    text = told(stops=("tool delete_document",), refused={"PHANTOM_TOOL": 2}, limit=3, unseen=7)
-    for part in ("tool delete_document", "PHANTOM_TOOL 2", "limit of 3 calls", "7 older actions"):
+    text = told(stops=("tool delete_document",), refused={"PHANTOM_TOOL": 2}, forced=True, limit=3, unseen=7)
+    for part in ("tool delete_document", "PHANTOM_TOOL 2", "limit of 3 calls", "7 more actions"):
         assert part in text
 
 
@@ -160,7 +160,8 @@ def test_what_a_call_put_into_a_name_stays_on_one_line():
 @pytest.mark.req("R-FB-02", "R-FB-03")
 def test_the_summary_has_its_three_parts_and_names_unknown_and_pending_as_such():
     found = summary(
-        [item(), item("FAILED", name="a2"), item("UNKNOWN", name="a3"), item("PENDING", name="a4")], Scene(limit=3)
+        [item(), item("FAILED", name="a2"), item("UNKNOWN", name="a3"), item("PENDING", name="a4")],
+        Scene(forced=True, limit=3),
     )
     assert [line.partition(":")[0] for line in found.lines] == [
         "Completed",
@@ -188,7 +189,7 @@ def test_nothing_but_success_stands_among_what_is_completed(state: State):
 
 def test_a_summary_of_everything_at_once_has_six_lines():
     every = [item(state, name=state, discrepancy=wrong) for state in State for wrong in ("", "WRONG_TARGET_MODIFIED")]
-    scene = Scene(refused={"PHANTOM_TOOL": 1, "SCHEMA_DRIFT": 2}, unseen=4, limit=9)
+    scene = Scene(refused={"PHANTOM_TOOL": 1, "SCHEMA_DRIFT": 2}, unseen=4, forced=True, limit=9)
     found = summary(every, scene)
     assert len(found.lines) == MOST_LINES
     assert "security path" in found.lines[-1]
@@ -206,12 +207,12 @@ def test_a_summary_of_nothing_says_so():
 
 @pytest.mark.req("R-FB-05")
 def test_the_static_text_claims_nothing_and_says_that_work_can_go_on():
-    for limit in (None, 3):
-        found = static(limit)
+    for scene in (Scene(), Scene(forced=True), Scene(forced=True, limit=3)):
+        found = static(scene)
         assert not found.complete
         assert "can go on" in found.text
         assert len(found.lines) <= MOST_LINES
-    assert "limit of 3 calls" in static(3).text
+    assert "limit of 3 calls" in static(Scene(forced=True, limit=3)).text
 
 
 def test_every_word_about_an_action_is_its_report(monkeypatch: pytest.MonkeyPatch):

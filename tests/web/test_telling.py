@@ -1,422 +1,239 @@
-"""People are told of approvals: in the console, by mail, in a chat room, and machines by signed webhooks.
-
-The mail server, the chat room and the webhook's receiver are real servers on this machine.
-"""
+"""What an agent is told of its session: verified facts, open items, at most six lines, and when to stop."""
 
 from __future__ import annotations
 
 import json
-import logging
-from datetime import UTC, datetime, time, timedelta
-from uuid import UUID
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
-from standardwebhooks import Webhook
 
-from approvals.operations import threads
-from console import tasks
-from console.models import Message, Notice, NoticeCursor
-from console.notices import gathering, operations, queries
-from console.notices.outlets import Outlets
-from console.notices.routing import BURST, Quiet, Settings, Wish
-from ledger.operations import record as ledger
+from ledger.queries import record
 from ledger.tenancy import tenancy
-from tests.receivers import mails, posts
+from reviews import queries as after
+from reviews.rules import summary as summaries
+from tests.callers import key_for
+from tests.workshop import DELETE, GOAL, Clock, Workshop, contract, document, result, workshop
+
+MARKER = "MARKER-4711-Traceback (most recent call last)"
+
+
+def call(session: dict[str, Any], tool: str = "delete_document", **changes: Any) -> dict[str, Any]:
+    given = DELETE if tool == "delete_document" else document("notes/today.md", "Quiet.")
+    body = {"call_id": uuid4().hex, "tool": tool, "arguments": given, "pin_hash": session["pin"]["hash"]}
+    return body | changes
+
+
+def send(shop: Workshop, session: dict[str, Any], *calls: dict[str, Any], by: Any = None) -> dict[str, Any]:
+    answer = (by or shop.agent).post(f"/sessions/{session['session_id']}/calls", {"calls": list(calls)})
+    assert answer.status_code == 200, answer.content
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def told(shop: Workshop, session: dict[str, Any], what: str = "context", by: Any = None) -> dict[str, Any]:
+    answer = (by or shop.agent).get(f"/sessions/{session['session_id']}/{what}")
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def wrote(shop: Workshop, session: dict[str, Any], clock: Clock, root: Path, **answered: Any) -> str:
+    """A document that the session's agent had written, and that was read back."""
+    action_id = str(send(shop, session, call(session, "write_document"))["results"][0]["action_id"])
+    started = shop.start(next(each for each in shop.claim() if each["action_id"] == action_id)).json()
+    (root / "notes").mkdir(exist_ok=True)
+    (root / "notes" / "today.md").write_text("Quiet.")
+    assert shop.observe(started, result=result(tool="write_document") | answered, raw=MARKER).status_code == 202
+    clock.forward(seconds=10)
+    assert shop.read_back(action_id, clock) == "RECONCILED_SUCCESS"
+    return action_id
+
+
+def deleted_and_lost(shop: Workshop, session: dict[str, Any]) -> str:
+    """A deletion whose executor only says that its time ran out."""
+    action_id = str(send(shop, session, call(session))["results"][0]["action_id"])
+    assert shop.vote(shop.approval_of(action_id)).status_code == 201
+    started = shop.start(next(each for each in shop.claim() if each["action_id"] == action_id)).json()
+    error = {"code": "TIMEOUT", "message": MARKER}
+    assert (
+        shop.observe(started, result=result(status="timeout", error=error, evidence={"log": MARKER})).status_code == 202
+    )
+    return action_id
+
+
+@pytest.mark.req("R-PL-01", "R-PL-05", "R-PL-09", "R-PL-10", "R-PL-11", "R-PL-15", "R-MC-13")
+def test_the_context_is_verified_facts_and_open_items_and_nothing_raw(shop: Workshop, clock: Clock, tmp_path: Path):
+    session = shop.session()
+    written = wrote(shop, session, clock, tmp_path / "documents", evidence={"stderr": MARKER})
+    lost = deleted_and_lost(shop, session)
+    found = told(shop, session)
+
+    assert [(each["action_id"], each["result"]) for each in found["facts"]] == [(written, "SUCCESS")]
+    assert [(each["action_id"], each["result"]) for each in found["unresolved"]] == [(lost, "UNKNOWN")]
+    for each in (*found["facts"], *found["unresolved"]):
+        report = shop.report(each["action_id"])
+        assert each["statement"].endswith(report["text"])
+        assert each["trust_level"] == report["trust_level"]
+        assert each["as_of"]
+        assert each["trace_id"]
+    assert found["facts"][0]["next_behaviour"]["code"] == "CONTINUE"
+    assert found["unresolved"][0]["next_behaviour"]["code"] == "RECONCILE_FIRST"
+    assert (found["next"]["code"], found["next"]["tools"]) == ("WAIT", [])
+    assert MARKER not in json.dumps(found)
+    assert MARKER not in json.dumps(told(shop, session, "summary"))
+    assert GOAL not in json.dumps(found)
+
+
+@pytest.mark.req("R-RI-15")
+def test_what_the_context_told_is_remembered_as_told(shop: Workshop, clock: Clock, tmp_path: Path):
+    session = shop.session()
+    written = wrote(shop, session, clock, tmp_path / "documents")
+    for by in (shop.agent, shop.agent, shop.operator_key):
+        told(shop, session, by=by)
+    with tenancy(shop.tenant):
+        reports = after.reports_of(shop.tenant, UUID(written))
+    assert [(each.code, each.completed) for each in reports] == [("COMPLETED", True)]
+
+
+@pytest.mark.req("R-CR-12")
+def test_the_planner_reads_which_tools_there_are(shop: Workshop):
+    session = shop.session(tools=["delete_document"])
+    found = told(shop, session)
+    assert [(each["name"], each["mutating"]) for each in found["manifest"]] == [("delete_document", True)]
+    assert "no others: delete_document." in found["text"]
+
+
+def test_what_is_frozen_is_told_without_the_reason(shop: Workshop):
+    session = shop.session()
+    assert told(shop, session)["next"]["code"] == "GO_ON"
+    shop.operator.post("/freezes", {"scope": "tool", "value": "delete_document", "reason": "Somebody is careless."})
+    assert told(shop, session)["stops"] == ["tool delete_document"]
+    shop.operator.post("/freezes", {"scope": "agent", "value": "librarian", "reason": "Somebody is careless."})
+    found = told(shop, session)
+    assert found["next"]["code"] == "WAIT"
+    assert "careless" not in json.dumps(found)
 
-SECRET = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
-REVIEWER = "rita@orchid"
 
+def test_only_the_key_of_the_session_is_told(shop: Workshop):
+    session = shop.session()
+    other = key_for(shop.tenant, "agent")
+    stranger = workshop("willow").agent
+    for what in ("context", "summary"):
+        path = f"/sessions/{session['session_id']}/{what}"
+        assert other.get(path).status_code == 404
+        assert stranger.get(path).status_code == 404
+        assert shop.executor.get(path).status_code == 403
+        assert shop.auditor.get(path).status_code == 200
 
-@pytest.fixture
-def room(settings, stage):
-    with posts() as server:
-        settings.COUNTERFOIL_CHANNELS = {"orchid": Outlets(slack=server.url)}
-        yield server
 
+# Nudges
 
-@pytest.fixture
-def machine(settings, stage):
-    with posts() as server:
-        settings.COUNTERFOIL_CHANNELS = {"*": Outlets(webhook=(f"http://127.0.0.1:{server.port}/told", SECRET))}
-        yield server
 
+@pytest.mark.req("R-MC-09", "R-MC-11")
+def test_the_nudge_waits_for_what_is_open_anywhere_in_the_session(shop: Workshop):
+    """Trap: an action of an earlier batch is unknown, and a refused call sends the agent on."""
+    session = shop.session()
+    deleted_and_lost(shop, session)
+    answer = send(shop, session, call(session, "no_such_tool"))
+    assert answer["next"]["code"] == "WAIT"
+    assert "do not repeat" in answer["nudge"]
+    assert answer["summary"] is None
 
-@pytest.fixture
-def postbox(settings, stage):
-    stage.person("reviewer", name=REVIEWER)
-    with mails() as server:
-        settings.COUNTERFOIL_EMAIL = server.settings
-        yield server
 
-
-def rows(stage, model=Notice, **wanted):
-    with tenancy(stage.tenant):
-        return list(model.objects.filter(tenant_id=stage.tenant, **wanted).order_by("id"))
-
-
-def inbox(stage, place):
-    return [each.kind for each in rows(stage, Message, actor_id=place.actor_id)]
-
-
-def at_risk(stage, action_id: UUID, risk: str):
-    """The approval of an action, as if a policy had found this risk."""
-    from approvals.models import Approval
-
-    approval = stage.approval(action_id)
-    with tenancy(stage.tenant):
-        Approval.objects.filter(tenant_id=stage.tenant, id=approval.id).update(risk=risk)
-    return approval
-
-
-def wants(stage, **document):
-    with tenancy(stage.tenant):
-        operations.set_settings(tenant_id=stage.tenant, document=document, by=ledger.SYSTEM, at=datetime.now(UTC))
-
-
-# What the record gives to tell
-
-
-def test_who_may_vote_is_told_once_in_the_console(stage):
-    one, other = stage.person("reviewer", name="one@orchid"), stage.person("reviewer", name="two@orchid")
-    operator = stage.person("operator")
-    stage.propose()
-    for _ in range(3):
-        tasks.tell_people()
-    assert inbox(stage, one) == inbox(stage, other) == ["requested"]
-    assert inbox(stage, operator) == []
-
-
-def test_a_decision_is_told_to_who_took_part_and_not_to_who_made_it(stage):
-    approval = stage.approval(stage.propose())
-    writer, named = stage.person("operator"), stage.person("compliance")
-    say(stage, threads.comment, approval, "Is the photo there, @cora?", known={"cora": named.actor_id})
-    stage.approve(approval.action_id)
-    tasks.tell_people()
-    assert inbox(stage, writer) == ["approved"]
-    assert inbox(stage, named) == ["mentioned"]
-    assert "approved" not in inbox(stage, stage.person("reviewer"))
-
-
-def test_an_answer_is_told_to_who_asked(stage):
-    approval = stage.approval(stage.propose())
-    question = say(stage, threads.ask, approval, "Which lamp?", known={})
-    with tenancy(stage.tenant):
-        threads.answer(
-            tenant_id=stage.tenant,
-            action_id=approval.action_id,
-            question_id=question.id,
-            text="The red one.",
-            by=ledger.Actor("agent", stage.agent_key.id),
-            at=datetime.now(UTC),
-        )
-    tasks.tell_people()
-    assert inbox(stage, stage.person("operator")) == ["answered"]
-
-
-def say(stage, operation, approval, text, known):
-    """An operator writes into the thread of an approval."""
-    by = ledger.Actor("person", stage.person("operator").actor_id)
-    with tenancy(stage.tenant):
-        return operation(
-            tenant_id=stage.tenant, approval_id=approval.id, text=text, known=known, by=by, at=datetime.now(UTC)
-        )
-
-
-def test_a_lost_hint_and_a_dead_worker_lose_nothing(stage, monkeypatch):
-    """What a worker read and did not write is read again; what it wrote is not written twice."""
-    place = stage.person("reviewer")
-    stage.propose()
-
-    def dies(**_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(operations, "end_reading", dies)
-        with pytest.raises(KeyboardInterrupt):
-            tasks.tell_people()
-    assert inbox(stage, place) == []
-    tasks.tell_people()
-    tasks.tell_people()
-    assert inbox(stage, place) == ["requested"]
-
-
-def test_an_event_that_became_visible_late_is_told(stage):
-    """Events are stamped before they can be seen; reading looks back, and forgets none that it has read."""
-    place = stage.person("reviewer")
-    stage.propose()
-    tasks.tell_people()
-    with tenancy(stage.tenant):
-        cursor = NoticeCursor.objects.get(tenant_id=stage.tenant)
-        NoticeCursor.objects.update(read_to=cursor.read_to + timedelta(seconds=30), recent=[])
-    assert tasks.tell_people() == 0
-    assert inbox(stage, place) == ["requested"]
-
-
-def test_an_approval_that_the_reading_missed_is_told_after_all(stage, clock):
-    place = stage.person("reviewer")
-    stage.propose()
-    with tenancy(stage.tenant):
-        NoticeCursor.objects.create(tenant_id=stage.tenant, read_to=datetime.now(UTC) + timedelta(hours=1))
-    tasks.tell_people()
-    assert inbox(stage, place) == []
-    clock.forward(minutes=3)
-    tasks.tell_people()
-    tasks.tell_people()
-    assert inbox(stage, place) == ["requested"]
-
-
-def test_more_events_than_fit_are_read_in_turns(stage, monkeypatch):
-    monkeypatch.setattr(gathering, "AT_A_TIME", 2)
-    place = stage.person("reviewer")
-    for _ in range(5):
-        stage.propose()
-    tasks.tell_people()
-    assert inbox(stage, place) == ["requested"] * 5
-
-
-# Mail
-
-
-def test_a_mail_says_what_waits_and_carries_no_argument_secret_or_word_of_the_agent(stage, postbox):
-    """Trap: truncated arguments and secrets in notifications."""
-    action_id = stage.propose(goal="Refund it, token sk-live-4711.", order_id="EX-SECRET01", reason="damaged")
-    at_risk(stage, action_id, "HIGH")
-    assert tasks.tell_people() == 1
-    [mail] = postbox.to(REVIEWER)
-    text, approval = mail.get_content(), stage.approval(action_id)
-    assert mail["Subject"] == "Counterfoil: an approval waits for you in orchid"
-    assert "Refund, high-risk external, irreversible, high risk." in text
-    assert "It has waited 1 min; to be decided by" in text
-    assert f"http://localhost:8000/t/orchid/approvals/{approval.id}" in text
-    for secret in ("sk-live-4711", "EX-SECRET01", "125", "12500", "damaged", approval.payload_hash):
-        assert secret not in mail.as_string(), secret
-
-
-def test_a_link_gives_nobody_power(stage, postbox, client):
-    """Traps: bearer links, link previews. Whoever fetches the link without a session is shown the sign-in."""
-    action_id = stage.propose()
-    at_risk(stage, action_id, "HIGH")
-    tasks.tell_people()
-    [mail] = postbox.to(REVIEWER)
-    [link] = [word for word in mail.get_content().split() if word.startswith("http")]
-    assert "?" not in link
-    for agent in ("Slackbot-LinkExpanding 1.0", "Mozilla/5.0"):
-        answer = client.get(link.removeprefix("http://localhost:8000"), headers={"User-Agent": agent})
-        assert (answer.status_code, answer["Location"].partition("?")[0]) == (302, "/sign-in")
-    assert stage.approval(action_id).state == "REQUESTED"
-
-
-def test_no_get_votes(stage):
-    """Trap: link previews that decide. Even a signed-in reviewer's GET of the vote's address changes nothing."""
-    from tests.visitors import ballot, visitor
-
-    action_id = stage.propose()
-    approval = stage.approval(action_id)
-    person = visitor(stage, "reviewer")
-    assert person.get(f"approvals/{approval.id}/vote", **ballot(stage, action_id, "approve")).status_code == 405
-    assert person.client.get(f"/api/v1/approvals/{approval.id}/votes").status_code == 405
-    assert person.client.head(f"/t/orchid/approvals/{approval.id}").status_code == 200
-    assert stage.approval(action_id).state == "REQUESTED"
-
-
-def test_low_risk_comes_collected_and_without_what_was_decided_meanwhile(stage, postbox, clock):
-    first, second, third = (stage.propose() for _ in range(3))
-    for each in (first, second, third):
-        at_risk(stage, each, "LOW")
-    tasks.tell_people()
-    assert postbox.taken == []
-    stage.approve(third)
-    clock.forward(minutes=31)
-    tasks.tell_people()
-    [mail] = postbox.to(REVIEWER)
-    assert mail["Subject"] == "Counterfoil: 2 things in orchid, 2 of them waiting"
-    text = mail.get_content()
-    assert all(str(stage.approval(each).id) in text for each in (first, second))
-    assert str(stage.approval(third).id) not in text
-
-
-def test_a_request_that_was_decided_before_its_mail_went_is_not_sent(stage, postbox, clock):
-    action_id = stage.propose()
-    at_risk(stage, action_id, "HIGH")
-    postbox.answers = ["451 later"]
-    tasks.tell_people()
-    stage.approve(action_id)
-    clock.forward(seconds=60)
-    tasks.tell_people()
-    assert postbox.to(REVIEWER) == []
-    assert all(row.sent_at is not None for row in rows(stage, kind="requested"))
-
-
-def test_mail_waits_for_the_morning_unless_it_is_of_high_risk(stage, postbox, clock):
-    clock.stopped = datetime.now(UTC)
-    here = clock.now().time()
-    wish = Wish(quiet=Quiet(_shifted(here, -1), _shifted(here, 2)))
-    with tenancy(stage.tenant):
-        place = stage.person("reviewer", name=REVIEWER)
-        operations.set_wish(tenant_id=stage.tenant, actor_id=place.actor_id, wish=wish, at=clock.now())
-    calm, urgent = stage.propose(), stage.propose()
-    at_risk(stage, calm, "NORMAL")
-    at_risk(stage, urgent, "HIGH")
-    tasks.tell_people()
-    assert [str(stage.approval(urgent).id) in mail.get_content() for mail in postbox.to(REVIEWER)] == [True]
-    clock.forward(hours=2, seconds=5)
-    tasks.tell_people()
-    assert len(postbox.to(REVIEWER)) == 2
-
-
-def _shifted(at: time, hours: int) -> time:
-    return (datetime.combine(datetime(2026, 1, 2, tzinfo=UTC), at) + timedelta(hours=hours)).time()
-
-
-def test_a_flood_is_one_message(stage, postbox, clock):
-    """B38: however many requests come at once, nobody gets more single mails than a period allows."""
-    for _ in range(BURST + 5):
-        at_risk(stage, stage.propose(), "NORMAL")
-    tasks.tell_people()
-    assert len(postbox.to(REVIEWER)) == BURST
-    clock.forward(minutes=31)
-    tasks.tell_people()
-    assert postbox.to(REVIEWER)[-1]["Subject"] == "Counterfoil: 5 things in orchid, 5 of them waiting"
-
-
-def test_what_the_tenant_turned_off_is_not_mailed(stage, postbox):
-    wants(stage, email={"NORMAL": "off", "HIGH": "off"})
-    at_risk(stage, stage.propose(), "HIGH")
-    assert tasks.tell_people() == 0
-    assert inbox(stage, stage.person("reviewer", name=REVIEWER)) == ["requested"]
-
-
-# A chat room
-
-
-def test_a_room_is_told_as_text_and_fetches_no_preview(stage, room, caplog):
-    at_risk(stage, stage.propose(goal="<!channel> <http://evil.example|click>"), "HIGH")
-    with caplog.at_level(logging.DEBUG):
-        assert tasks.tell_people() == 1
-    [said] = room.documents()
-    assert said["unfurl_links"] is said["unfurl_media"] is False
-    assert said["text"].startswith("*Counterfoil: an approval waits in orchid*\n\nAn approval waits: Refund, high-risk")
-    assert "evil" not in said["text"]
-    assert "<" not in said["text"]
-    assert "attachments" not in said
-    assert "blocks" not in said
-    ours = [line for line in caplog.records if not line.name.startswith("slack_sdk")]
-    assert not [line for line in ours if "room-secret" in line.getMessage()]
-
-
-def test_the_address_of_a_room_is_never_logged():
-    """Trap: inline secrets in logs. The client would log its address; the settings keep it quiet."""
-    from django.conf import settings
-
-    assert settings.LOGGING["loggers"]["slack_sdk"]["level"] == "WARNING"
-    assert "room-secret" not in repr(Outlets(slack="https://hooks.example.org/room-secret"))
-
-
+@pytest.mark.req("R-MC-10", "R-MC-12")
 @pytest.mark.parametrize(
-    ("answer", "fault"),
-    [
-        (500, "HTTP 500"),
-        (429, "HTTP 429"),
-        ((200, "<html>Sign in to the proxy</html>"), "an answer that is not ok"),
-        (302, "an answer that is not ok"),
-    ],
+    ("named", "tools"), [(None, ["delete_document"]), ("delete_document", ["delete_document"]), ("drop_database", [])]
 )
-def test_only_ok_means_that_the_room_was_told(stage, room, clock, answer, fault):
-    at_risk(stage, stage.propose(), "HIGH")
-    room.answers = [answer]
-    assert tasks.tell_people() == 0
-    assert [row.fault for row in rows(stage)] == [fault]
-    clock.forward(seconds=60)
-    assert tasks.tell_people() == 1
-    assert [row.fault for row in rows(stage)] == [""]
+def test_a_next_step_counts_only_from_a_contract_that_chains(
+    shop: Workshop, clock: Clock, tmp_path: Path, named: str | None, tools: list[str]
+):
+    newer = contract("write_document") | {"version": "1.1.0", "next_tools": ["delete_document"]}
+    assert shop.operator_key.post("/contracts", newer).status_code == 201
+    session = shop.session()
+    answered = {} if named is None else {"next_tool": named}
+    action_id = wrote(shop, session, clock, tmp_path / "documents", **answered)
+    found = told(shop, session)["next"]
+    assert (found["code"], found["tools"]) == (("CALL" if tools else "GO_ON"), tools)
+    detail = next(each["detail"] for each in shop.history(action_id) if each["event"] == "observed")
+    if named is not None:
+        assert detail["next_tool"]["taken"] == bool(tools)
+    assert "drop_database" not in json.dumps([detail, found])
 
 
-# A machine
+# The limit
 
 
-def test_a_webhook_is_verified_by_the_library_of_the_standard_and_names_no_argument(stage, machine):
-    action_id = stage.propose(goal="Refund it, token sk-live-4711.", order_id="EX-SECRET01")
-    approval = at_risk(stage, action_id, "LOW")
-    tasks.tell_people()
-    [(headers, body)] = machine.received
-    Webhook(SECRET).verify(body, headers)
-    told = json.loads(body)
-    assert told["type"] == "approval.requested"
-    assert told["data"] == {
-        "kind": "requested",
-        "about": {"kind": "approval", "id": str(approval.id)},
-        "verb": "Refund",
-        "side_effect_class": "HIGH_RISK_EXTERNAL",
-        "reversibility": "IRREVERSIBLE",
-        "risk": "LOW",
-        "requested_at": approval.requested_at.isoformat(),
-        "decide_by": approval.decide_by.isoformat(),
-        "url": f"http://localhost:8000/t/orchid/approvals/{approval.id}",
-        "tenant": "orchid",
-    }
-    assert b"sk-live-4711" not in body
-    assert b"EX-SECRET01" not in body
+@pytest.mark.req("R-MC-23", "R-FB-01", "R-FB-02", "R-FB-06")
+def test_the_call_that_meets_the_limit_is_answered_with_the_summary_and_the_run_is_over(shop: Workshop):
+    session = shop.session(iteration_limit=3, workflow_run_id="tidy-up")
+    first = send(shop, session, *[call(session, "no_such_tool") for _ in range(3)])
+    assert (first["next"]["code"], first["summary"]) == ("CORRECT", None)
+    last = send(shop, session, call(session), call(session, "write_document"))
+    assert [each["result"]["error"]["code"] for each in last["results"]] == ["ITERATION_LIMIT", "ITERATION_LIMIT"]
+    assert last["next"]["code"] == "STOP"
+    assert last["summary"]["forced"]
+    assert 3 <= len(last["summary"]["lines"]) <= 6
+    assert "The limit of 3 calls was reached." in last["summary"]["text"]
+    assert "calls were refused and not attempted" in last["summary"]["text"]
+
+    again = shop.session(workflow_run_id="tidy-up")
+    refused = send(shop, again, call(again))
+    assert refused["results"][0]["result"]["error"]["code"] == "ITERATION_LIMIT"
+    assert refused["summary"]["forced"]
+    elsewhere = shop.session(workflow_run_id="another")
+    assert send(shop, elsewhere, call(elsewhere))["results"][0]["accepted"]
 
 
-def test_a_worker_that_dies_after_sending_sends_again_under_the_same_id(stage, machine, clock, monkeypatch):
-    """The documented crash: it was sent, and nobody wrote that down."""
-    stage.propose()
-
-    def dies(**_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(operations, "answered", dies)
-        with pytest.raises(KeyboardInterrupt):
-            tasks.tell_people()
-    clock.forward(seconds=20)
-    assert tasks.tell_people() == 1
-    first, second = machine.received
-    assert first[0]["webhook-id"] == second[0]["webhook-id"]
-    assert json.loads(first[1]) == json.loads(second[1])
+def test_a_run_is_not_ended_by_somebody_else_who_uses_its_name(shop: Workshop):
+    ours = shop.session(workflow_run_id="tidy-up")
+    other = key_for(shop.tenant, "agent")
+    body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 600, "workflow_run_id": "tidy-up"}
+    theirs = other.post("/sessions", body | {"iteration_limit": 1}).json()
+    for _ in range(2):
+        last = send(shop, theirs, call(theirs, "no_such_tool"), by=other)
+    assert last["summary"]["forced"]
+    assert send(shop, ours, call(ours))["results"][0]["accepted"]
 
 
-def test_an_address_that_is_gone_is_given_up_at_once_and_sent_again_on_demand(stage, machine):
-    stage.propose()
-    machine.answers = [410]
-    tasks.tell_people()
-    [row] = rows(stage)
-    assert row.given_up_at is not None
-    assert tasks.tell_people() == 0
-    with tenancy(stage.tenant):
-        operations.send_again(tenant_id=stage.tenant, notice_id=row.id, by=ledger.SYSTEM, at=datetime.now(UTC))
-    assert tasks.tell_people() == 1
-    assert len({headers["webhook-id"] for headers, _ in machine.received}) == 1
+def test_the_limit_is_on_record_once(shop: Workshop):
+    session = shop.session(iteration_limit=1)
+    for _ in range(4):
+        send(shop, session, call(session, "no_such_tool"))
+    with tenancy(shop.tenant):
+        kinds = [event.kind for event, _, _ in record.history(shop.tenant, UUID(session["session_id"]))]
+    assert kinds == ["session_opened", "iteration_limit_reached"]
 
 
-def test_pauses_grow_and_differ(stage, machine, clock):
-    clock.stopped = datetime.now(UTC)
-    for _ in range(8):
-        stage.propose()
-    machine.answers = [500] * 8
-    tasks.tell_people()
-    waits = [(row.due_at - clock.now()).total_seconds() for row in rows(stage)]
-    assert all(15 <= wait <= 15 * 1.25 for wait in waits)
-    assert len(set(waits)) > 1
+@pytest.mark.req("R-FB-03")
+def test_the_summary_names_what_is_unknown_and_what_is_pending(shop: Workshop, clock: Clock, tmp_path: Path):
+    session = shop.session(iteration_limit=3)
+    wrote(shop, session, clock, tmp_path / "documents")
+    deleted_and_lost(shop, session)
+    send(shop, session, call(session, "write_document", arguments=document("notes/b.md", "B.")))
+    lines = dict(line.split(": ", 1) for line in send(shop, session, call(session))["summary"]["lines"])
+    assert "write_document on document/notes/today.md: Done, and confirmed" in lines["Completed"]
+    assert "delete_document on document/policies/returns.md: The final state is not known" in lines["Unknown"]
+    assert "write_document on document/notes/b.md" in lines["Pending"]
+    assert "No blind retry" in lines["Next best step"]
 
 
-def test_settings_are_on_record_with_what_they_were(stage):
-    from ledger.queries import record
+@pytest.mark.req("R-FB-05")
+def test_a_summary_that_breaks_leaves_a_static_text_and_the_refusal_stands(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+):
+    session = shop.session(iteration_limit=1)
+    send(shop, session, call(session, "no_such_tool"))
 
-    wants(stage, slack={"LOW": "off"})
-    with tenancy(stage.tenant):
-        [detail] = [
-            detail
-            for event, _, detail in record.history(stage.tenant, stage.tenant)
-            if event.kind == "notice_settings_changed"
-        ]
-        assert queries.settings(stage.tenant).slack["LOW"] == "off"
-    assert detail["from"] == Settings().document()
+    def broken(*_: Any) -> Any:
+        raise RuntimeError(MARKER)
 
-
-def test_what_was_told_long_ago_is_dropped(stage, machine, clock):
-    stage.propose()
-    tasks.tell_people()
-    clock.forward(days=91)
-    tasks.tidy()
-    assert rows(stage) == rows(stage, Message) == []
+    monkeypatch.setattr(summaries, "summary", broken)
+    last = send(shop, session, call(session))
+    assert last["results"][0]["result"]["error"]["code"] == "ITERATION_LIMIT"
+    assert last["summary"]["complete"] is False
+    assert "can go on" in last["summary"]["text"]
+    assert "limit of 1 calls" in last["summary"]["text"]
+    assert MARKER not in json.dumps(last)
+    assert send(shop, session, call(session))["results"][0]["accepted"] is False
