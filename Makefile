@@ -19,7 +19,7 @@ up: install  ## Everything on this machine, with a live example: OPTIONS="--no-e
 	@exec $(PY) manage.py up $(OPTIONS)
 
 test: install  ## The bounded suite
-	@exec $(PY) -m pytest -n $(WORKERS) --dist loadscope $(TESTS)
+	@exec $(PY) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TESTS)
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -m long $(TESTS)

@@ -37,6 +37,25 @@ KEYS = "counterfoil_keys"
 STARTED: list[processes.Child] = []
 
 
+# What takes longest comes first, so that no worker is left alone with it at the end, and one of each folder in turn,
+# so that no two workers run a whole installation each for longer than they must.
+SLOW_FIRST = ("journeys", "browser", "db", "peers")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever order chance has given the modules, the slow folders stand before the others."""
+    seen: dict[str, list[Path]] = {folder: [] for folder in SLOW_FIRST}
+    for item in items:
+        modules = seen.get(item.path.parent.name, [item.path])
+        if item.path not in modules:
+            modules.append(item.path)
+    places = {
+        path: (turn, SLOW_FIRST.index(folder)) for folder in SLOW_FIRST for turn, path in enumerate(seen[folder])
+    }
+    last = (len(items), 0)
+    items.sort(key=lambda item: places.get(item.path, last))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Everything that one run of pytest shares, in one folder that goes away with it."""
