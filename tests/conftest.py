@@ -49,9 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         modules = seen.get(item.path.parent.name, [item.path])
         if item.path not in modules:
             modules.append(item.path)
-    places = {
-        path: (turn, SLOW_FIRST.index(folder)) for folder in SLOW_FIRST for turn, path in enumerate(seen[folder])
-    }
+    places = {path: (turn, SLOW_FIRST.index(folder)) for folder in SLOW_FIRST for turn, path in enumerate(seen[folder])}
     last = (len(items), 0)
     items.sort(key=lambda item: places.get(item.path, last))
 
