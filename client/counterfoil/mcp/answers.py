@@ -1,0 +1,129 @@
+"""What the gateway answers to a call.
+
+`structuredContent.counterfoil` is the gateway's own word, whatever the server put there; what the server said stands
+beside it, unaltered. The texts say what may be told and what to do next, and nothing that the record does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent, Tool
+
+from counterfoil.agent import CallResult, Report
+from counterfoil.work import Failure
+
+STATUS_TOOL = "counterfoil_status"
+WORD = "counterfoil"
+
+_WAITING = (
+    "Not executed yet: it waits for a person's approval. Do not repeat the call. Ask again with the tool"
+    f" {STATUS_TOOL} and action_id {{}}; it is executed once when it is approved."
+)
+_RUNNING = "It has not ended yet. Do not repeat the call; ask again with the tool {} and action_id {}."
+_UNKNOWN_HINT = "Do not repeat the call. What came of it is being found out; ask with counterfoil_status."
+
+
+def status_tool() -> Tool:
+    """The gateway's own tool."""
+    return Tool(
+        name=STATUS_TOOL,
+        description=(
+            "Ask what became of an earlier call that waits for approval or has not ended, by its action_id."
+            " Use when: a call answered with an action_id and status waiting or running."
+            " NOT for: making a new call."
+        ),
+        input_schema={
+            "type": "object",
+            "required": ["action_id"],
+            "additionalProperties": False,
+            "properties": {
+                "action_id": {"type": "string", "description": "The action_id that the call answered with."}
+            },
+        },
+    )
+
+
+def refused(result: CallResult, *, prefix: str) -> CallToolResult:
+    """The gate said no; its texts speak of contracts, whose names begin with the server's."""
+    word = {
+        "status": "refused",
+        "code": result.code,
+        "message": _unprefixed(result.message, prefix),
+        "hint": _unprefixed(result.hint, prefix),
+        "suggestion": _unprefixed(result.suggestion, prefix),
+        "errors": result.raw.get("errors") or [],
+        "action_id": result.action_id,
+    }
+    lines = [f"Refused ({word['code']}): {word['message']}", word["hint"] or ""]
+    return _answer("\n".join(line for line in lines if line), word, is_error=True)
+
+
+def withheld(code: str, message: str) -> CallToolResult:
+    """The gateway itself did not let a call through; nothing was sent."""
+    return _answer(f"Refused ({code}): {message}", {"status": "refused", "code": code, "message": message}, True)
+
+
+def waiting(action_id: str, approval: Mapping[str, Any]) -> CallToolResult:
+    """Held for people: the handle to ask again with."""
+    word = {"status": "waiting", "action_id": action_id, "approval": dict(approval), "ask_with": STATUS_TOOL}
+    return _answer(_WAITING.format(action_id), word, is_error=False)
+
+
+def running(action_id: str) -> CallToolResult:
+    """Started or about to start, and not ended within the caller's time."""
+    word = {"status": "running", "action_id": action_id, "ask_with": STATUS_TOOL}
+    return _answer(_RUNNING.format(STATUS_TOOL, action_id), word, is_error=False)
+
+
+def settled(
+    action_id: str, state: str, report: Report, said: CallToolResult | None, *, error: Failure | None = None, most: int
+) -> CallToolResult:
+    """What the server said, if it said anything, and what may be told about it."""
+    word: dict[str, Any] = {
+        "status": "answered" if said is not None else "ended",
+        "action_id": action_id,
+        "state": state,
+        "report": {"code": report.code, "text": report.text, "completed": report.completed},
+    }
+    line = f"Counterfoil: {report.text} ({report.code}, action {action_id})"
+    if said is None:
+        if error is not None:
+            word["error"] = {"code": error.code, "message": error.message}
+            line = f"{error.code}: {error.message}\n{line}"
+        unknown = report.code in ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN")
+        return _answer(f"{line}\n{_UNKNOWN_HINT}" if unknown else line, word, is_error=not report.completed)
+    size = len(said.model_dump_json(by_alias=True))
+    if size > most:
+        word["withheld_bytes"] = size
+        text = f"The server's answer has {size} bytes, more than the {most} that the gateway passes on.\n{line}"
+        return _answer(text, word, is_error=said.is_error)
+    structured = said.structured_content
+    beside = structured if isinstance(structured, dict) else {} if structured is None else {"result": structured}
+    return CallToolResult(
+        content=[*said.content, TextContent(type="text", text=line)],
+        structured_content={**beside, WORD: word},
+        is_error=said.is_error,
+    )
+
+
+def text_of(result: CallToolResult, *, most: int = 300) -> str:
+    """The beginning of what a result says."""
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    return " ".join(" ".join(texts).split())[:most]
+
+
+def _answer(text: str, word: Mapping[str, Any], is_error: bool) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content={WORD: {name: value for name, value in word.items() if value is not None}},
+        is_error=is_error,
+    )
+
+
+def _unprefixed(value: Any, prefix: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(prefix, "")
+    return None if value is None else json.loads(json.dumps(value).replace(prefix, ""))

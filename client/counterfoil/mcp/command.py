@@ -1,0 +1,183 @@
+"""`counterfoil-mcp`: a gateway between an MCP client and an MCP server.
+
+run        stand between (the default)
+contracts  write a draft contract for each of the server's tools, to be read and edited
+register   register the contracts of a folder, and the agent that may use them (operator's key)
+check      compare the server's tools with what is registered; 1 if one has changed
+
+Settings are a TOML file (--config) and the environment: COUNTERFOIL_URL, COUNTERFOIL_AGENT_ID, COUNTERFOIL_AGENT_KEY,
+COUNTERFOIL_EXECUTOR_KEY, COUNTERFOIL_GOAL, COUNTERFOIL_MCP_MODE (enforce or shadow), COUNTERFOIL_MCP_TOKEN, and for
+register COUNTERFOIL_OPERATOR_KEY. What follows -- is the server's command, instead of the file's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from counterfoil.connection import Connection
+from counterfoil.mcp import drafts, serving
+from counterfoil.mcp.desk import Desk
+from counterfoil.mcp.settings import BadSettings, Settings, load, require_session
+from counterfoil.mcp.surface import Fate, pin, survey
+from counterfoil.mcp.upstream import connected
+from counterfoil.problems import NotNow, Problem, Unreachable
+
+log = logging.getLogger("counterfoil.mcp")
+
+_PROGRAMS = ("run", "contracts", "register", "check")
+_GIVE_UP_AFTER_S = 30.0
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run one of the programs."""
+    given = list(sys.argv[1:] if words is None else words)
+    ours, command = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
+    options = _parser().parse_args(ours)
+    # Standard output belongs to the protocol.
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="counterfoil-mcp: %(message)s")
+    for chatty in ("httpx", "httpx2", "mcp"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        settings = load(options.config, command=tuple(command))
+        sys.exit(_run(options, settings))
+    except BadSettings as fault:
+        raise SystemExit(f"counterfoil-mcp: {fault}") from fault
+    except (Problem, Unreachable) as fault:
+        raise SystemExit(f"counterfoil-mcp: the console did not do it: {fault}") from fault
+    except (MCPError, OSError, ExceptionGroup) as fault:
+        raise SystemExit(f"counterfoil-mcp: {_cause(fault)}") from fault
+
+
+def _cause(fault: Exception) -> str:
+    """The first thing that went wrong, in one line."""
+    while isinstance(fault, ExceptionGroup):
+        fault = fault.exceptions[0]
+    return f"the server could not be used: {type(fault).__name__} {fault}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="counterfoil-mcp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("program", nargs="?", choices=_PROGRAMS, default="run")
+    parser.add_argument("--config", type=Path, metavar="FILE")
+    parser.add_argument("--contracts", type=Path, metavar="FOLDER", default=Path("contracts"))
+    parser.add_argument("--read-only", default="", metavar="TOOL,…", help="tools that change nothing, as you say")
+    parser.add_argument("--update", action="store_true", help="write the next version for tools that have changed")
+    return parser
+
+
+def _run(options: argparse.Namespace, settings: Settings) -> int:
+    if options.program == "contracts":
+        reads = [name for name in options.read_only.split(",") if name]
+        return _draft(settings, options.contracts, reads=reads, update=options.update)
+    if options.program == "register":
+        return _register(settings, options.contracts)
+    require_session(settings)
+    if options.program == "check":
+        return _check(settings)
+    try:
+        anyio.run(serving.serve, settings)
+    except serving.ServerLost:
+        log.error("the connection to the server was lost")
+        return 1
+    return 0
+
+
+def _listed(settings: Settings) -> list[types.Tool]:
+    async def ask() -> list[types.Tool]:
+        async with connected(settings.server, notified=_ignore) as upstream:
+            return await upstream.tools()
+
+    return anyio.run(ask)
+
+
+async def _ignore(_: types.ServerNotification) -> None:
+    return None
+
+
+def _draft(settings: Settings, folder: Path, *, reads: Sequence[str], update: bool) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    for tool in _listed(settings):
+        made = drafts.draft(tool, server=settings.server.name, reads=tool.name in reads)
+        path = folder / f"{settings.server.name}.{tool.name.replace('/', '_')}.json"
+        if not path.exists():
+            _write(path, made.document)
+            _say(f"{path}: {'; '.join(made.notes)}")
+            continue
+        known = json.loads(path.read_text())
+        if known.get("wrapper_version") == pin(tool):
+            _say(f"{path}: is there, and the tool has not changed")
+        elif update:
+            after = drafts.renewed(known, tool)
+            _write(path, after)
+            _say(f"{path}: the tool has changed; now version {after['version']}. Read it before you register it.")
+        else:
+            _say(f"{path}: THE TOOL HAS CHANGED; --update writes the next version")
+    return 0
+
+
+def _register(settings: Settings, folder: Path) -> int:
+    key = os.environ.get("COUNTERFOIL_OPERATOR_KEY", "").strip()
+    if not key or not settings.console.agent_id:
+        raise BadSettings("Not set: COUNTERFOIL_OPERATOR_KEY or console.agent_id (COUNTERFOIL_AGENT_ID).")
+    documents = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    if not documents:
+        raise BadSettings(f"There is no contract in {folder}.")
+    connection = Connection(url=settings.console.url, key=key)
+    for document in documents:
+        _post(connection, "/contracts", document, f"{document['name']} {document['version']}")
+    tools = sorted({document["name"] for document in documents})
+    # A version of an agent never changes: one that may call other tools is another version.
+    version = hashlib.sha256(",".join(tools).encode()).hexdigest()[:8]
+    body = {"agent_id": settings.console.agent_id, "version": f"tools-{version}", "tools": tools}
+    _post(connection, "/agents", body, f"agent {settings.console.agent_id}")
+    connection.close()
+    return 0
+
+
+def _post(connection: Connection, path: str, body: dict[str, Any], name: str) -> None:
+    try:
+        answer = connection.write(path, body, give_up_after_s=_GIVE_UP_AFTER_S)
+    except NotNow as known:
+        _say(f"{name}: {known.detail or known.code}")
+    else:
+        found = "".join(f"\n  {one['path']}: {one['detail']}" for one in answer.get("lint", []))
+        _say(f"{name}: registered{found}")
+
+
+def _check(settings: Settings) -> int:
+    desk = Desk(settings)
+    desk.open()
+    try:
+        surface = survey(_listed(settings), desk.known, prefix=settings.prefix)
+    finally:
+        desk.close()
+    for one in surface.seen.values():
+        version = f" {one.contract.version}" if one.contract is not None else ""
+        _say(f"{one.tool.name}{version}: {one.fate}{': ' + one.why if one.why else ''}")
+    gone = [name for name in desk.known if name.startswith(settings.prefix)]
+    for name in gone:
+        if name.removeprefix(settings.prefix) not in surface.seen:
+            _say(f"{name.removeprefix(settings.prefix)}: registered, and the server does not have it")
+    return 1 if any(one.fate is Fate.CHANGED for one in surface.seen.values()) else 0
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")

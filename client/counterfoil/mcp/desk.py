@@ -1,0 +1,124 @@
+"""The console as the gateway uses it: one session as agent, and the executor that carries out what it proposed.
+
+Everything here blocks, and is called in threads. An order is claimed by its action, so that a gateway never carries out
+what another one proposed, to a server that may be another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from counterfoil.agent import Agent, Call, CallResult, Report, Session
+from counterfoil.executor import Executor, Order
+from counterfoil.mcp.settings import Settings
+from counterfoil.mcp.surface import Registered, registered
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.work import Result, Work
+
+log = logging.getLogger("counterfoil.mcp")
+
+_OVER = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
+# Beyond the server's own time, so that a late answer still finds its attempt open.
+_GRACE_S = 5
+
+
+class Desk:
+    """The gateway's place at the console; `forward` sends a stored payload to the server."""
+
+    def __init__(self, settings: Settings, *, forward: Callable[[Work], Result] | None = None) -> None:
+        console = settings.console
+        self._settings = settings
+        self._agent = Agent(url=console.url, key=console.agent_key, agent_id=console.agent_id)
+        self._forward = forward
+        # As long as a claim waits, and a little more.
+        self._http = httpx.Client(timeout=30.0)
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._executor: Executor | None = None
+        self.known: dict[str, Registered] = {}
+
+    def open(self) -> None:
+        """Pin the goal and learn which tools are registered."""
+        wish = self._settings.session
+        self._session = self._agent.open_session(goal=wish.goal, ttl_seconds=wish.ttl_s, run_id=wish.run_id or None)
+        self.known = registered(self._session.contract)
+
+    def enlist(self) -> None:
+        """Register as the executor of this server's tools."""
+        assert self._forward is not None
+        tools = [name for name in self.known if name.startswith(self._settings.prefix)]
+        gateway, console = self._settings.gateway, self._settings.console
+        gateway_state = self._settings.executor_jwk
+        gateway_state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._executor = Executor(
+            url=console.url,
+            key=console.executor_key,
+            executor_id=self._settings.executor_id,
+            key_file=gateway_state,
+            handlers=dict.fromkeys(tools, self._forward),
+            timeout_s=gateway.timeout_s + _GRACE_S,
+            issuer=console.issuer or None,
+            report_for_s=60.0,
+            http=self._http,
+        )
+        if tools:
+            self._executor.register()
+
+    def close(self) -> None:
+        """End the session; what it proposed goes on."""
+        if self._executor is not None:
+            self._executor.stop()
+        try:
+            if self._session is not None:
+                self._session.close()
+        except (Problem, Unreachable) as fault:
+            log.info("the session could not be closed: %s", fault)
+        finally:
+            self._agent.close()
+            self._http.close()
+
+    def propose(self, call: Call, *, goal: str | None = None) -> CallResult:
+        """What the gate says to a call; `goal` restates the goal in words, else the pin's hash is sent."""
+        session = self._session
+        assert session is not None
+        result = session.call(call, goal=goal)
+        if result.code in _OVER and self._settings.session.renew:
+            result = self._renewed(session).call(call, goal=goal)
+        return result
+
+    def _renewed(self, over: Session) -> Session:
+        with self._lock:
+            if self._session is over:
+                log.info("the session is over; another one is opened with the same goal")
+                self.open()
+                if self._forward is not None:
+                    self.enlist()
+            assert self._session is not None
+            return self._session
+
+    def claim(self, action_id: str, *, wait_s: int) -> Order | None:
+        """The order of one action, once it is ready within this time."""
+        assert self._executor is not None
+        return next(iter(self._executor.claim(actions=[action_id], wait_s=wait_s)), None)
+
+    def execute(self, order: Order) -> bool:
+        """Start, forward and report one order; whether it was started."""
+        assert self._executor is not None
+        return self._executor.execute(order) is not None
+
+    def state(self, action_id: str) -> Mapping[str, Any]:
+        """How an action of this agent stands."""
+        return self._agent.status(action_id)
+
+    def report(self, action_id: str) -> Report:
+        """What may be told about it."""
+        return self._agent.report(action_id)
+
+    def withdraw(self, action_id: str) -> None:
+        """Take an action back that has not started."""
+        self._agent.cancel(action_id)

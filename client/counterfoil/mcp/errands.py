@@ -1,0 +1,158 @@
+"""Calls on their way: each accepted call is carried out once, whoever still waits for it.
+
+An errand ends by itself: its caller may have gone with a handle, and asks again. What has not started when its caller
+cancels is taken back; what has started cannot be, so the cancellation goes on to the server and the outcome is left to
+the console's own reading. A gateway that dies in between leaves a lease, which runs out.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio.abc import TaskGroup
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import CallToolResult
+
+from counterfoil.agent import Report
+from counterfoil.mcp import answers
+from counterfoil.mcp.desk import Desk
+from counterfoil.mcp.settings import Gateway
+from counterfoil.problems import NotFound, Problem, Unreachable
+from counterfoil.work import Failure
+
+log = logging.getLogger("counterfoil.mcp")
+
+KEPT = 1_000
+AT_ONCE = 64
+_CLAIM_S = 8
+_LOOK_S = 0.25
+_ENDED = frozenset({"COMPLETED", "FAILED", "NOT_EXECUTED", "PARTIALLY_COMPLETED", "COMPENSATED", "ROLLED_BACK"})
+_ENDED_OTHERWISE = frozenset({"FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"})
+
+
+@dataclass
+class Errand:
+    """One accepted call; `answer` is there when `done` is."""
+
+    action_id: str
+    held: bool = False
+    approval: dict[str, object] = field(default_factory=dict)
+    started: bool = False
+    said: CallToolResult | None = None
+    error: Failure | None = None
+    listener: ProgressFnT | None = None
+    answer: CallToolResult | None = None
+    effect: CancelScope | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+        """The server's progress, for whoever waits."""
+        if self.listener is not None:
+            await self.listener(progress, total, message)
+
+    def handle(self) -> CallToolResult:
+        """What its caller is told before it is done."""
+        if self.held and not self.started:
+            return answers.waiting(self.action_id, self.approval)
+        return answers.running(self.action_id)
+
+
+class Errands:
+    """Those of this gateway, the newest kept for who asks again."""
+
+    def __init__(self, desk: Desk, gateway: Gateway, tasks: TaskGroup) -> None:
+        self._desk = desk
+        self._gateway = gateway
+        self._tasks = tasks
+        self._threads = CapacityLimiter(AT_ONCE)
+        self._known: dict[str, Errand] = {}
+
+    def begin(self, action_id: str, approval: dict[str, object] | None = None) -> Errand:
+        """The errand of an action; it begins with the first who asks."""
+        known = self._known.get(action_id)
+        if known is not None:
+            return known
+        held = bool((approval or {}).get("required"))
+        errand = self._known[action_id] = Errand(action_id, held=held, approval=approval or {})
+        self._forget()
+        self._tasks.start_soon(self._carry_out, errand)
+        return errand
+
+    def of(self, action_id: str) -> Errand | None:
+        return self._known.get(action_id)
+
+    async def open(self) -> None:
+        """Wait until nothing is between start and report."""
+        while any(each.started and not each.done.is_set() for each in self._known.values()):
+            await anyio.sleep(_LOOK_S)
+
+    async def cancel(self, errand: Errand) -> None:
+        """Its caller no longer wants it."""
+        if errand.started:
+            if errand.effect is not None:
+                errand.effect.cancel()
+            return
+        try:
+            await to_thread.run_sync(self._desk.withdraw, errand.action_id, limiter=self._threads)
+        except (Problem, Unreachable) as fault:
+            log.info("action %s could not be taken back: %s", errand.action_id, fault)
+
+    async def _carry_out(self, errand: Errand) -> None:
+        pause = 0.5
+        wait_s = 0
+        while not errand.done.is_set():
+            try:
+                ran = await self._tried(errand, wait_s=wait_s)
+                state = str((await self._ask(errand))["state"])
+                if ran or state != "VALIDATED":
+                    errand.answer = await self._settled(errand)
+                    errand.done.set()
+                wait_s, pause = _CLAIM_S, 0.5
+            except NotFound as fault:
+                errand.answer = answers.withheld(fault.code, "There is no such action of this agent.")
+                errand.done.set()
+            except (Problem, Unreachable) as fault:
+                log.warning("action %s waits %.1f s for the console: %s", errand.action_id, pause, fault)
+                await anyio.sleep(pause)
+                pause = min(pause * 2, 15.0)
+
+    async def _tried(self, errand: Errand, *, wait_s: int) -> bool:
+        """Claim and execute it, if it is ready within this time; whether it was started."""
+        claim = partial(self._desk.claim, errand.action_id, wait_s=wait_s)
+        # A claim that nobody waits for any more lapses; an execution is never left alone.
+        order = await to_thread.run_sync(claim, limiter=self._threads, abandon_on_cancel=True)
+        if order is None:
+            return False
+        return await to_thread.run_sync(self._desk.execute, order, limiter=self._threads)
+
+    async def _ask(self, errand: Errand) -> dict[str, object]:
+        return dict(await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads))
+
+    async def _settled(self, errand: Errand) -> CallToolResult:
+        """The answer, once there is a verdict or the time for one is over."""
+        report = await self._report(errand.action_id)
+        with anyio.move_on_after(self._gateway.settle_s):
+            while report.code not in _ENDED | _ENDED_OTHERWISE:
+                await anyio.sleep(_LOOK_S)
+                report = await self._report(errand.action_id)
+        return await self.told(errand, report)
+
+    async def told(self, errand: Errand, report: Report | None = None) -> CallToolResult:
+        """The answer of an errand with what may be told now."""
+        report = report or await self._report(errand.action_id)
+        state = str((await self._ask(errand))["state"])
+        return answers.settled(
+            errand.action_id, state, report, errand.said, error=errand.error, most=self._gateway.most_result_bytes
+        )
+
+    async def _report(self, action_id: str) -> Report:
+        return await to_thread.run_sync(self._desk.report, action_id, limiter=self._threads)
+
+    def _forget(self) -> None:
+        over = [action_id for action_id, each in self._known.items() if each.done.is_set()]
+        for action_id in over[: max(0, len(self._known) - KEPT)]:
+            del self._known[action_id]

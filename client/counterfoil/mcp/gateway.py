@@ -1,0 +1,208 @@
+"""The gateway: what a client of MCP meets in the place of the server.
+
+1. tools/list: the tools that are registered and unchanged, with their registered texts, and `counterfoil_status`.
+2. tools/call: proposed as the agent; a refusal is a tool result. What is accepted is claimed and started as the
+   executor, and the stored payload is sent to the server, never the caller's own copy (D9).
+3. Right before the effect the tool is looked at again; one that has changed since it was registered is not called.
+4. Resources, prompts, completion and logging pass through. They are not gated: they do not change anything by
+   themselves, and what they say is the server's word. The server's own instructions are not passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio import from_thread, get_cancelled_exc_class, to_thread
+from anyio.abc import TaskGroup
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from counterfoil.agent import Call, CallResult
+from counterfoil.mcp import answers
+from counterfoil.mcp.answers import STATUS_TOOL
+from counterfoil.mcp.desk import Desk
+from counterfoil.mcp.errands import Errand, Errands
+from counterfoil.mcp.settings import Settings
+from counterfoil.mcp.surface import Fate, Surface, survey
+from counterfoil.mcp.upstream import Upstream
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.work import Failure, NothingSent, Result, Work
+
+log = logging.getLogger("counterfoil.mcp")
+
+GOAL = "io.counterfoil/goal"
+DEPENDS_ON = "io.counterfoil/depends_on"
+ACKNOWLEDGES = "io.counterfoil/acknowledges"
+_PROGRESS_S = 5.0
+Context = ServerRequestContext[Any, Any]
+
+
+class Gated:
+    """Lists and calls tools by the rules; `ready` before anything else."""
+
+    def __init__(self, settings: Settings, upstream: Upstream, tasks: TaskGroup) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._desk = Desk(settings, forward=self._handle)
+        self._errands = Errands(self._desk, settings.gateway, tasks)
+        self._surface = Surface({})
+        self._surveyed: Mapping[str, Any] = {}
+        self._listed_at = 0.0
+        self._told: set[tuple[str, str]] = set()
+
+    async def ready(self) -> None:
+        """Open the session and compare what the server offers with what is registered."""
+        await to_thread.run_sync(self._desk.open)
+        await to_thread.run_sync(self._desk.enlist)
+        await self.look()
+
+    async def close(self) -> None:
+        """Let what has started end and be reported, and close the session."""
+        await self._errands.open()
+        await to_thread.run_sync(self._desk.close)
+
+    async def look(self) -> None:
+        """Survey the server's tools again, and say what is held back."""
+        found, known = await self._upstream.tools(), self._desk.known
+        self._surface = survey(found, known, prefix=self._settings.prefix)
+        self._surveyed, self._listed_at = known, time.monotonic()
+        for one in self._surface.changed:
+            if (one.tool.name, one.why) not in self._told:
+                self._told.add((one.tool.name, one.why))
+                log.error("TOOL_CHANGED: %s is withheld: %s", one.tool.name, one.why)
+
+    async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        tools = [one.shown for one in self._surface.offered if one.tool.name != STATUS_TOOL]
+        return types.ListToolsResult(tools=[*tools, answers.status_tool()])
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        arguments = params.arguments or {}
+        if params.name == STATUS_TOOL:
+            return await self._status(ctx, arguments)
+        seen = self._surface.seen.get(params.name)
+        if seen is not None and seen.fate is Fate.CHANGED:
+            message = f"This tool is withheld: {seen.why}. It must be registered again before it can be called."
+            return answers.withheld("TOOL_CHANGED", message)
+        try:
+            result = await to_thread.run_sync(partial(self._propose, params.name, arguments, params.meta))
+        except (Problem, Unreachable) as fault:
+            log.warning("a call of %s could not be checked: %s", params.name, fault)
+            return answers.withheld("GATE_UNREACHABLE", "The call could not be checked, so it was not let through.")
+        if not result.accepted or result.action_id is None:
+            return answers.refused(result, prefix=self._settings.prefix)
+        errand = self._errands.begin(result.action_id, dict(result.approval))
+        return await self._wait(ctx, errand)
+
+    def _propose(self, tool: str, arguments: dict[str, Any], meta: Any) -> CallResult:
+        said: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
+        goal = said.get(GOAL)
+        call = Call(
+            tool=self._settings.prefix + tool,
+            arguments=arguments,
+            depends_on=_texts(said.get(DEPENDS_ON)),
+            acknowledges=_texts(said.get(ACKNOWLEDGES)),
+        )
+        return self._desk.propose(call, goal=goal if isinstance(goal, str) else None)
+
+    async def _status(self, ctx: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+        action_id = arguments.get("action_id")
+        if not isinstance(action_id, str) or set(arguments) != {"action_id"}:
+            return answers.withheld("ARGUMENT_HALLUCINATION", "Send exactly one argument: action_id.")
+        known = self._errands.of(action_id)
+        try:
+            if known is not None and known.done.is_set() and known.started:
+                return await self._errands.told(known)
+            if known is None:
+                known = await self._taken_up(action_id)
+        except (Problem, Unreachable) as fault:
+            log.info("action %s could not be asked about: %s", action_id, fault)
+            return answers.withheld("NOT_FOUND", "There is no such action of this agent, or the console is away.")
+        return await self._wait(ctx, known)
+
+    async def _taken_up(self, action_id: str) -> Errand:
+        """The errand of an action that an earlier run of this gateway proposed."""
+        shown = await to_thread.run_sync(self._desk.state, action_id)
+        return self._errands.begin(action_id, {"required": shown["state"] == "VALIDATED"})
+
+    async def _wait(self, ctx: Context, errand: Errand) -> types.CallToolResult:
+        """Its answer, or a handle when the caller's time is over; its caller hears that it goes on."""
+        errand.listener = ctx.session.report_progress
+        try:
+            with anyio.move_on_after(self._settings.gateway.hold_s):
+                async with anyio.create_task_group() as waiting:
+                    waiting.start_soon(_reassure, ctx, errand)
+                    await errand.done.wait()
+                    waiting.cancel_scope.cancel()
+        except get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._errands.cancel(errand)
+            raise
+        finally:
+            errand.listener = None
+        return errand.answer or errand.handle()
+
+    # The effect
+
+    def _handle(self, work: Work) -> Result:
+        """As the executor's handler, in its thread."""
+        return from_thread.run(self._forward, work)
+
+    async def _forward(self, work: Work) -> Result:
+        name = work.tool.removeprefix(self._settings.prefix)
+        errand = self._errands.begin(work.action_id)
+        try:
+            await self._unchanged(name, work)
+            result = await self._sent(name, work, errand)
+        except NothingSent as refusal:
+            errand.error = Failure(refusal.code, refusal.message, "before_send")
+            raise
+        errand.error = result.error
+        return result
+
+    async def _sent(self, name: str, work: Work, errand: Errand) -> Result:
+        limit_s = self._settings.gateway.timeout_s
+        with anyio.CancelScope() as scope, work.effect(name):
+            errand.effect, errand.started = scope, True
+            result, errand.said = await self._upstream.call(
+                name, dict(work.payload), timeout_s=limit_s, progress=errand.tell
+            )
+            return result
+        return Result("timeout", error=Failure("CANCELLED", "The caller cancelled while the server worked.", "unknown"))
+
+    async def _unchanged(self, name: str, work: Work) -> None:
+        """`NothingSent` unless the tool is the registered one, as far as the server says now."""
+        stale = time.monotonic() - self._listed_at > self._settings.gateway.relist_s
+        if stale or self._surveyed is not self._desk.known:
+            try:
+                await self.look()
+            except (MCPError, ValidationError, RuntimeError) as fault:
+                # A tool that cannot be looked at is not called.
+                raise NothingSent("SERVER_GONE", f"The server's tools could not be listed: {fault}"[:300]) from fault
+        seen = self._surface.seen.get(name)
+        if seen is None or seen.fate is not Fate.OFFERED or seen.contract is None:
+            why = seen.why if seen is not None and seen.why else "the server does not offer it any more"
+            raise NothingSent("TOOL_CHANGED", f"{name} was not called: {why}.")
+        if seen.contract.version != work.version:
+            raise NothingSent("CONTRACT_CHANGED", f"The order is for version {work.version} of its contract.")
+
+
+async def _reassure(ctx: Context, errand: Errand) -> None:
+    """Progress for who waits; a client that asked for none gets none."""
+    times = 0
+    while not errand.done.is_set():
+        await anyio.sleep(_PROGRESS_S)
+        times += 1
+        if not errand.started:
+            word = "It waits for approval." if errand.held else "It waits to be started."
+            await ctx.session.report_progress(times, None, word)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -1,0 +1,158 @@
+"""What passes through between a client and the server, and the MCP server that the client talks to.
+
+Requests go on with their own parameters; what belongs to one connection only (progress tokens, the protocol's
+envelope) does not. Notifications of the server reach every client that is connected now.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp.server import NotificationOptions, Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
+from pydantic import BaseModel
+
+from counterfoil.mcp.upstream import Upstream
+
+log = logging.getLogger("counterfoil.mcp")
+
+Context = ServerRequestContext[Any, Any]
+_MOST_CLIENTS = 200
+_INSTRUCTIONS = (
+    "Calls of these tools pass a gate, and some wait for a person. structuredContent.counterfoil says what became of a"
+    " call; tell users only its report.text. While its status is waiting or running, do not repeat the call: ask with"
+    " counterfoil_status."
+)
+_EVENTS: dict[str, ServerEvent] = {
+    "notifications/tools/list_changed": ToolsListChanged(),
+    "notifications/prompts/list_changed": PromptsListChanged(),
+    "notifications/resources/list_changed": ResourcesListChanged(),
+}
+
+
+class Tools(Protocol):
+    """Who answers for tools: the gate, or its shadow."""
+
+    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult: ...
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult: ...
+
+
+class Face(Server[Any]):
+    """The server that clients see; it says so when its lists change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(
+            notification_options or changes, experimental_capabilities, extensions
+        )
+
+
+class Clients:
+    """Those who are connected, to be told what the server tells."""
+
+    def __init__(self) -> None:
+        self.bus = InMemorySubscriptionBus()
+        self._known: dict[str, ServerSession] = {}
+
+    def note(self, ctx: Context) -> None:
+        """Remember who asked; a client of the 2026 protocol listens through the bus instead."""
+        headers = getattr(ctx.request, "headers", None) or {}
+        self._known[headers.get("mcp-session-id", "")] = ctx.session
+        while len(self._known) > _MOST_CLIENTS:
+            del self._known[next(iter(self._known))]
+
+    async def tell(self, notification: types.ServerNotification) -> None:
+        """Pass a notification on."""
+        event = _EVENTS.get(notification.method)
+        if event is not None:
+            await self.bus.publish(event)
+        for session in list(self._known.values()):
+            await session.send_notification(notification)
+
+
+def face(name: str, version: str, tools: Tools, upstream: Upstream, clients: Clients) -> Face:
+    """The MCP server that stands in the place of `upstream`."""
+    server = Face(
+        name,
+        version=version,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=_noting(clients, tools.list_tools),
+        on_call_tool=_noting(clients, tools.call_tool),
+        on_subscriptions_listen=ListenHandler(clients.bus),
+    )
+    for method, params, request, answer in _passed(upstream.capabilities):
+        server.add_request_handler(method, params, _noting(clients, _passing(upstream, request, answer)))
+    return server
+
+
+def _noting(
+    clients: Clients, handler: Callable[[Context, Any], Awaitable[Any]]
+) -> Callable[[Context, Any], Awaitable[Any]]:
+    async def noted(ctx: Context, params: Any) -> Any:
+        clients.note(ctx)
+        return await handler(ctx, params)
+
+    return noted
+
+
+def _passing(
+    upstream: Upstream, request: type[types.Request[Any, Any]], answer: type[BaseModel]
+) -> Callable[[Context, Any], Awaitable[BaseModel]]:
+    async def passed(_: Context, params: BaseModel | None) -> BaseModel:
+        bare = params.model_copy(update={"meta": None}) if params is not None else None
+        return await upstream.ask(request(params=bare), answer)  # type: ignore[call-arg]  # each has its method
+
+    return passed
+
+
+_Passed = tuple[str, type[BaseModel], type[types.Request[Any, Any]], type[BaseModel]]
+
+
+def _passed(has: types.ServerCapabilities) -> list[_Passed]:
+    page = types.PaginatedRequestParams
+    found: list[_Passed] = []
+    if has.resources is not None:
+        found += [
+            ("resources/list", page, types.ListResourcesRequest, types.ListResourcesResult),
+            (
+                "resources/templates/list",
+                page,
+                types.ListResourceTemplatesRequest,
+                types.ListResourceTemplatesResult,
+            ),
+            ("resources/read", types.ReadResourceRequestParams, types.ReadResourceRequest, types.ReadResourceResult),
+        ]
+        if has.resources.subscribe:
+            found += [
+                ("resources/subscribe", types.SubscribeRequestParams, types.SubscribeRequest, types.EmptyResult),
+                ("resources/unsubscribe", types.UnsubscribeRequestParams, types.UnsubscribeRequest, types.EmptyResult),
+            ]
+    if has.prompts is not None:
+        found += [
+            ("prompts/list", page, types.ListPromptsRequest, types.ListPromptsResult),
+            ("prompts/get", types.GetPromptRequestParams, types.GetPromptRequest, types.GetPromptResult),
+        ]
+    if has.completions is not None:
+        found.append(("completion/complete", types.CompleteRequestParams, types.CompleteRequest, types.CompleteResult))
+    if has.logging is not None:
+        found.append(("logging/setLevel", types.SetLevelRequestParams, types.SetLevelRequest, types.EmptyResult))
+    return found

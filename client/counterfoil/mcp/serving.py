@@ -1,0 +1,139 @@
+"""Runs the gateway: the server behind it, the client before it, and the tasks between."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+import uvicorn
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+
+from counterfoil.mcp.gateway import Gated
+from counterfoil.mcp.passing import Clients, Face, face
+from counterfoil.mcp.settings import Settings
+from counterfoil.mcp.shadow import Shadow
+from counterfoil.mcp.upstream import Upstream, connected
+
+log = logging.getLogger("counterfoil.mcp")
+
+PATH = "/mcp"
+_RELISTING = types.ToolListChangedNotification
+
+
+class ServerLost(Exception):
+    """The connection to the server was lost; the gateway ends, so that whoever started it starts it again."""
+
+
+class Changes:
+    """What the server tells of itself: a changed tool list is looked at, everything else goes on to the clients."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._send, self._receive = anyio.create_memory_object_stream[None](1)
+
+    async def hear(self, notification: types.ServerNotification) -> None:
+        if isinstance(notification, _RELISTING):
+            # Where one look is coming anyway, it will see this change too.
+            with suppress(anyio.WouldBlock):
+                self._send.send_nowait(None)
+        elif not isinstance(notification, types.ProgressNotification | types.CancelledNotification):
+            await self._clients.tell(notification)
+
+    async def follow(self, tools: Gated | Shadow) -> None:
+        """Look again whenever the list has changed, and then tell the clients."""
+        with self._send, self._receive:
+            async for _ in self._receive:
+                try:
+                    await tools.look()
+                except (MCPError, ValueError, RuntimeError) as fault:
+                    log.error("the server's tools could not be listed: %s", fault)
+                await self._clients.tell(_RELISTING())
+
+
+@asynccontextmanager
+async def standing(settings: Settings) -> AsyncIterator[tuple[Face, Upstream]]:
+    """A gateway that is ready for clients, and the server behind it."""
+    clients = Clients()
+    changes = Changes(clients)
+    kind = Gated if settings.gateway.mode == "enforce" else Shadow
+    async with connected(settings.server, notified=changes.hear) as upstream, anyio.create_task_group() as tasks:
+        tools = kind(settings, upstream, tasks)
+        try:
+            await tools.ready()
+            tasks.start_soon(changes.follow, tools)
+            tasks.start_soon(upstream.watch)
+            name = upstream.info.name if upstream.info is not None else settings.server.name
+            yield face(name, version("counterfoil-client"), tools, upstream, clients), upstream
+        finally:
+            with anyio.CancelScope(shield=True):
+                await tools.close()
+            tasks.cancel_scope.cancel()
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until the client leaves; `ServerLost` if the server went first."""
+    async with standing(settings) as (server, upstream):
+        await _until_lost(server, settings, upstream)
+    if upstream.lost.is_set():
+        raise ServerLost
+
+
+async def _until_lost(server: Face, settings: Settings, upstream: Upstream) -> None:
+    async with anyio.create_task_group() as serving:
+
+        async def end() -> None:
+            await upstream.lost.wait()
+            # What is being answered is answered; then there is nothing left to stand in front of.
+            await anyio.sleep(1.0)
+            serving.cancel_scope.cancel()
+
+        serving.start_soon(end)
+        if settings.gateway.listen:
+            await _http(server, settings)
+        else:
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+        serving.cancel_scope.cancel()
+
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+
+async def _http(server: Face, settings: Settings) -> None:
+    host, _, port = settings.gateway.listen.rpartition(":")
+    local = host in ("127.0.0.1", "localhost", "[::1]")
+    # Beyond this machine the token is what admits, and the name that a proxy sends is not known here.
+    security = None if local else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    inner: Any = server.streamable_http_app(
+        streamable_http_path=PATH, host="127.0.0.1" if local else host, transport_security=security
+    )
+    app = _guarded(inner, settings.gateway.token) if settings.gateway.token else inner
+    config = uvicorn.Config(app, host=host.strip("[]"), port=int(port), log_level="warning", lifespan="on")
+    await uvicorn.Server(config).serve()
+
+
+def _guarded(app: App, token: str) -> App:
+    """Only for who has the token; answers nothing else to anybody."""
+    wanted = f"Bearer {token}".encode()
+
+    async def guard(
+        scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        sent = dict(scope.get("headers") or ()).get(b"authorization", b"")
+        if scope["type"] != "http" or hmac.compare_digest(sent, wanted):
+            await app(scope, receive, send)
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    return guard
