@@ -24,6 +24,7 @@ class Tool:
     version: str
     description: str
     arguments_schema: Json
+    wrapper_version: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def tool(item: Json) -> answers.Tool:
         version=item.get("version") or "",
         description=item.get("description") or "",
         arguments_schema=item.get("arguments_schema") or {"type": "object"},
+        wrapper_version=item.get("wrapper_version") or "",
     )
 
 

@@ -240,7 +240,7 @@ def test_a_server_that_dies_leaves_the_outcome_unknown_and_ends_the_gateway(benc
 def test_what_is_no_tool_result_is_reported_as_unreadable(bench, desk):
     _lied_to(bench, desk)
     result = bench.talk(_call("talk_garbage"))
-    assert result.is_error
+    assert word(result)["error"]["code"] == "UNREADABLE_ANSWER"
     assert desk.one.seen[0]["result"]["status"] == "unreadable"
     assert "no list" not in result.model_dump_json()
     assert len(bench.calls) == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool
 
-from counterfoil.agent import CallResult, Report
+from counterfoil.answers import CallResult, Report, Status
 from counterfoil.work import Failure
 
 STATUS_TOOL = "counterfoil_status"
@@ -79,22 +79,37 @@ def running(action_id: str) -> CallToolResult:
 
 
 def settled(
-    action_id: str, state: str, report: Report, said: CallToolResult | None, *, error: Failure | None = None, most: int
+    status: Status, report: Report, said: CallToolResult | None, *, error: Failure | None = None, most: int
 ) -> CallToolResult:
     """What the server said, if it said anything, and what may be told about it."""
     word: dict[str, Any] = {
         "status": "answered" if said is not None else "ended",
-        "action_id": action_id,
-        "state": state,
+        "action_id": status.action_id,
+        "state": status.state,
         "report": {"code": report.code, "text": report.text, "completed": report.completed},
     }
-    line = f"Counterfoil: {report.text} ({report.code}, action {action_id})"
+    if error is not None:
+        word["error"] = {"code": error.code, "message": error.message}
+    if status.approval is not None:
+        word["approval"] = {"decision": status.approval.decision, "reason": status.approval.reason or ""}
+    line = f"Counterfoil: {report.text} ({report.code}, action {status.action_id})"
     if said is None:
-        if error is not None:
-            word["error"] = {"code": error.code, "message": error.message}
-            line = f"{error.code}: {error.message}\n{line}"
-        unknown = report.code in ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN")
-        return _answer(f"{line}\n{_UNKNOWN_HINT}" if unknown else line, word, is_error=not report.completed)
+        return _unanswered(line, word, report, error)
+    return _answered(line, word, said, most)
+
+
+def _unanswered(line: str, word: dict[str, Any], report: Report, error: Failure | None) -> CallToolResult:
+    lines = [f"{error.code}: {error.message}"] if error is not None else []
+    decided = word.get("approval")
+    if decided and decided["decision"] not in ("APPROVED", "CONSUMED"):
+        lines.append(" ".join(("Decision:", decided["decision"], decided["reason"])).strip())
+    lines.append(line)
+    if report.code in ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN"):
+        lines.append(_UNKNOWN_HINT)
+    return _answer("\n".join(lines), word, is_error=not report.completed)
+
+
+def _answered(line: str, word: dict[str, Any], said: CallToolResult, most: int) -> CallToolResult:
     size = len(said.model_dump_json(by_alias=True))
     if size > most:
         word["withheld_bytes"] = size

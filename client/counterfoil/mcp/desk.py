@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import httpx
 
-from counterfoil.agent import Agent, Call, CallResult, Report, Session
+from counterfoil.agent import Agent, Call, Session
+from counterfoil.answers import CallResult, Report, Status
 from counterfoil.executor import Executor, Order
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import Registered, registered
@@ -111,7 +111,7 @@ class Desk:
         assert self._executor is not None
         return self._executor.execute(order) is not None
 
-    def state(self, action_id: str) -> Mapping[str, Any]:
+    def state(self, action_id: str) -> Status:
         """How an action of this agent stands."""
         return self._agent.status(action_id)
 

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult
 
-from counterfoil.agent import Report
+from counterfoil.answers import Report, Status
 from counterfoil.mcp import answers
 from counterfoil.mcp.desk import Desk
 from counterfoil.mcp.settings import Gateway
@@ -64,10 +64,10 @@ class Errand:
 class Errands:
     """Those of this gateway, the newest kept for who asks again."""
 
-    def __init__(self, desk: Desk, gateway: Gateway, tasks: TaskGroup) -> None:
+    def __init__(self, desk: Desk, gateway: Gateway) -> None:
         self._desk = desk
         self._gateway = gateway
-        self._tasks = tasks
+        self.tasks: TaskGroup | None = None
         self._threads = CapacityLimiter(AT_ONCE)
         self._known: dict[str, Errand] = {}
 
@@ -79,13 +79,14 @@ class Errands:
         held = bool((approval or {}).get("required"))
         errand = self._known[action_id] = Errand(action_id, held=held, approval=approval or {})
         self._forget()
-        self._tasks.start_soon(self._carry_out, errand)
+        assert self.tasks is not None
+        self.tasks.start_soon(self._carry_out, errand)
         return errand
 
     def of(self, action_id: str) -> Errand | None:
         return self._known.get(action_id)
 
-    async def open(self) -> None:
+    async def ended(self) -> None:
         """Wait until nothing is between start and report."""
         while any(each.started and not each.done.is_set() for each in self._known.values()):
             await anyio.sleep(_LOOK_S)
@@ -107,7 +108,7 @@ class Errands:
         while not errand.done.is_set():
             try:
                 ran = await self._tried(errand, wait_s=wait_s)
-                state = str((await self._ask(errand))["state"])
+                state = (await self._ask(errand)).state
                 if ran or state != "VALIDATED":
                     errand.answer = await self._settled(errand)
                     errand.done.set()
@@ -129,8 +130,8 @@ class Errands:
             return False
         return await to_thread.run_sync(self._desk.execute, order, limiter=self._threads)
 
-    async def _ask(self, errand: Errand) -> dict[str, object]:
-        return dict(await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads))
+    async def _ask(self, errand: Errand) -> Status:
+        return await to_thread.run_sync(self._desk.state, errand.action_id, limiter=self._threads)
 
     async def _settled(self, errand: Errand) -> CallToolResult:
         """The answer, once there is a verdict or the time for one is over."""
@@ -144,10 +145,9 @@ class Errands:
     async def told(self, errand: Errand, report: Report | None = None) -> CallToolResult:
         """The answer of an errand with what may be told now."""
         report = report or await self._report(errand.action_id)
-        state = str((await self._ask(errand))["state"])
-        return answers.settled(
-            errand.action_id, state, report, errand.said, error=errand.error, most=self._gateway.most_result_bytes
-        )
+        status = await self._ask(errand)
+        most = self._gateway.most_result_bytes
+        return answers.settled(status, report, errand.said, error=errand.error, most=most)
 
     async def _report(self, action_id: str) -> Report:
         return await to_thread.run_sync(self._desk.report, action_id, limiter=self._threads)

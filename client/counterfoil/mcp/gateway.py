@@ -24,7 +24,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from counterfoil.agent import Call, CallResult
+from counterfoil.agent import Call
+from counterfoil.answers import CallResult
 from counterfoil.mcp import answers
 from counterfoil.mcp.answers import STATUS_TOOL
 from counterfoil.mcp.desk import Desk
@@ -41,32 +42,37 @@ GOAL = "io.counterfoil/goal"
 DEPENDS_ON = "io.counterfoil/depends_on"
 ACKNOWLEDGES = "io.counterfoil/acknowledges"
 _PROGRESS_S = 5.0
+_UNREADABLE = Failure("UNREADABLE_ANSWER", "What the server answered is no tool result.", "unknown")
 Context = ServerRequestContext[Any, Any]
 
 
 class Gated:
     """Lists and calls tools by the rules; `ready` before anything else."""
 
-    def __init__(self, settings: Settings, upstream: Upstream, tasks: TaskGroup) -> None:
+    def __init__(self, settings: Settings, upstream: Upstream) -> None:
         self._settings = settings
         self._upstream = upstream
         self._desk = Desk(settings, forward=self._handle)
-        self._errands = Errands(self._desk, settings.gateway, tasks)
+        self._errands = Errands(self._desk, settings.gateway)
         self._surface = Surface({})
         self._surveyed: Mapping[str, Any] = {}
         self._listed_at = 0.0
         self._told: set[tuple[str, str]] = set()
 
-    async def ready(self) -> None:
+    async def ready(self, tasks: TaskGroup) -> None:
         """Open the session and compare what the server offers with what is registered."""
+        self._errands.tasks = tasks
         await to_thread.run_sync(self._desk.open)
         await to_thread.run_sync(self._desk.enlist)
         await self.look()
 
-    async def close(self) -> None:
-        """Let what has started end and be reported, and close the session."""
-        await self._errands.open()
-        await to_thread.run_sync(self._desk.close)
+    async def settle(self) -> None:
+        """Let what has started end and be reported."""
+        await self._errands.ended()
+
+    def close(self) -> None:
+        """Close the session."""
+        self._desk.close()
 
     async def look(self) -> None:
         """Survey the server's tools again, and say what is held back."""
@@ -129,7 +135,7 @@ class Gated:
     async def _taken_up(self, action_id: str) -> Errand:
         """The errand of an action that an earlier run of this gateway proposed."""
         shown = await to_thread.run_sync(self._desk.state, action_id)
-        return self._errands.begin(action_id, {"required": shown["state"] == "VALIDATED"})
+        return self._errands.begin(action_id, {"required": shown.state == "VALIDATED"})
 
     async def _wait(self, ctx: Context, errand: Errand) -> types.CallToolResult:
         """Its answer, or a handle when the caller's time is over; its caller hears that it goes on."""
@@ -163,7 +169,8 @@ class Gated:
         except NothingSent as refusal:
             errand.error = Failure(refusal.code, refusal.message, "before_send")
             raise
-        errand.error = result.error
+        unread = errand.said is None and result.status == "unreadable"
+        errand.error = _UNREADABLE if unread else result.error
         return result
 
     async def _sent(self, name: str, work: Work, errand: Errand) -> Result:

@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import mcp_types as types
 import uvicorn
+from anyio import to_thread
+from anyio.abc import TaskGroup
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -64,18 +66,32 @@ async def standing(settings: Settings) -> AsyncIterator[tuple[Face, Upstream]]:
     clients = Clients()
     changes = Changes(clients)
     kind = Gated if settings.gateway.mode == "enforce" else Shadow
-    async with connected(settings.server, notified=changes.hear) as upstream, anyio.create_task_group() as tasks:
-        tools = kind(settings, upstream, tasks)
+    async with connected(settings.server, notified=changes.hear) as upstream:
+        tools = kind(settings, upstream)
         try:
-            await tools.ready()
-            tasks.start_soon(changes.follow, tools)
-            tasks.start_soon(upstream.watch)
-            name = upstream.info.name if upstream.info is not None else settings.server.name
-            yield face(name, version("counterfoil-client"), tools, upstream, clients), upstream
+            async with anyio.create_task_group() as tasks:
+                yield await _begun(tools, tasks, settings, upstream, clients, changes), upstream
+                with anyio.CancelScope(shield=True):
+                    await tools.settle()
+                tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await tools.close()
-            tasks.cancel_scope.cancel()
+                await to_thread.run_sync(tools.close)
+
+
+async def _begun(
+    tools: Gated | Shadow,
+    tasks: TaskGroup,
+    settings: Settings,
+    upstream: Upstream,
+    clients: Clients,
+    changes: Changes,
+) -> Face:
+    await tools.ready(tasks)
+    tasks.start_soon(changes.follow, tools)
+    tasks.start_soon(upstream.watch)
+    name = upstream.info.name if upstream.info is not None else settings.server.name
+    return face(name, version("counterfoil-client"), tools, upstream, clients)
 
 
 async def serve(settings: Settings) -> None:

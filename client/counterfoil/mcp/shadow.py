@@ -24,7 +24,8 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from mcp.server.context import ServerRequestContext
 
-from counterfoil.agent import Call, CallResult
+from counterfoil.agent import Call
+from counterfoil.answers import CallResult
 from counterfoil.mcp.desk import Desk
 from counterfoil.mcp.settings import Settings
 from counterfoil.mcp.surface import Fate, Surface, survey
@@ -40,18 +41,19 @@ _LEFT_S = 5.0
 class Shadow:
     """Answers for tools as the server does, and reports."""
 
-    def __init__(self, settings: Settings, upstream: Upstream, tasks: TaskGroup) -> None:
+    def __init__(self, settings: Settings, upstream: Upstream) -> None:
         self._settings = settings
         self._upstream = upstream
-        self._tasks = tasks
+        self._tasks: TaskGroup | None = None
         self._desk = Desk(settings)
         self._surface = Surface({})
         self._open = False
         self._asked = 0
         self._would: Counter[str] = Counter()
 
-    async def ready(self) -> None:
+    async def ready(self, tasks: TaskGroup) -> None:
         """Open a session for the dry runs, if the console is there."""
+        self._tasks = tasks
         try:
             await to_thread.run_sync(self._desk.open)
             self._open = True
@@ -59,15 +61,16 @@ class Shadow:
             log.warning("the gate cannot be asked, and nothing waits for it: %s", fault)
         await self.look()
 
-    async def close(self) -> None:
-        """Let the last answers of the gate come, and say what was seen."""
+    async def settle(self) -> None:
+        """Let the last answers of the gate come."""
         with anyio.move_on_after(_LEFT_S):
             while self._asked:
                 await anyio.sleep(0.05)
-        if self._open:
-            with anyio.move_on_after(_LEFT_S):
-                await to_thread.run_sync(self._desk.close, abandon_on_cancel=True)
+
+    def close(self) -> None:
+        """Say what was seen."""
         log.warning("shadow mode, calls by what would have become of them: %s", dict(self._would) or "none")
+        self._desk.close()
 
     async def look(self) -> None:
         """Survey the server's tools; what would be held back is reported, not held back."""
@@ -82,6 +85,7 @@ class Shadow:
         return await self._upstream.ask(request, types.ListToolsResult)
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        assert self._tasks is not None
         line: dict[str, Any] = {"tool": params.name, "at": datetime.now(UTC).isoformat()}
         self._asked += 1
         begun = time.monotonic()
@@ -118,7 +122,7 @@ class Shadow:
     async def _report(self, line: dict[str, Any], judged: anyio.Event) -> None:
         await judged.wait()
         self._asked -= 1
-        self._would[line["would"]] += 1
+        self._would[line.get("would", "unknown")] += 1
         self._write(line)
 
     def _write(self, line: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ from typing import Any
 
 from mcp_types import Tool
 
+from counterfoil.answers import Contract
+
 SCHEME = "mcp1"
 
 
@@ -82,17 +84,17 @@ class Surface:
         return [one for one in self.seen.values() if one.fate is Fate.CHANGED]
 
 
-def registered(contract: Mapping[str, Any]) -> dict[str, Registered]:
+def registered(contract: Contract) -> dict[str, Registered]:
     """The tools in a session's contract, by the contract's name."""
     return {
-        tool["name"]: Registered(
-            name=tool["name"],
-            version=tool["version"],
-            pin=tool.get("wrapper_version", ""),
-            description=tool["description"],
-            schema=tool["arguments_schema"],
+        tool.name: Registered(
+            name=tool.name,
+            version=tool.version,
+            pin=tool.wrapper_version,
+            description=tool.description,
+            schema=tool.arguments_schema,
         )
-        for tool in contract.get("tools", [])
+        for tool in contract.tools
     }
 
 
