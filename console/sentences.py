@@ -176,12 +176,18 @@ def _session(said: Said) -> str:
     )
 
 
+def _limit(said: Said) -> str:
+    calls = f" of {said.text('limit')} calls" if said.text("limit") else ""
+    return f"The run reached its limit{calls}. No further call is taken, and its summary was given out."
+
+
 def _minute(moment: str) -> str:
     return f"{moment[:19].replace('T', ' ')} UTC" if moment else "no deadline"
 
 
 _TOLD: Final[dict[str, Callable[[Said], str]]] = {
     "session_opened": _session,
+    "iteration_limit_reached": _limit,
     "proposed": _proposed,
     "validated": _validated,
     "validation_failed": _refused,

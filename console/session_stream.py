@@ -1,9 +1,12 @@
 """What happens in one session, as server-sent events for the agent that opened it.
 
 An `action` event says which state an action is in, an `approval` event what became of the request to people: the whole
-verdict, so that nobody has to guess from "resolved". The record is polled; `id:` is a place in it. An agent that comes
-back with `Last-Event-ID` gets what it has missed, and perhaps the last few seconds twice: `event_id` tells those apart.
-Nothing here is written, and a stream that breaks off says nothing about any action.
+verdict, so that nobody has to guess from "resolved". A `verdict` event is the completion guard's, without its text; a
+`summary` event comes when the run was forced to end or the session was closed, behind what happened before (R-FB-04).
+The record is polled; `id:` is a place in it. An agent that comes back with `Last-Event-ID` gets what it has missed, and
+perhaps the last few seconds twice: `event_id` tells those apart. While nothing else flows there is a comment line every
+ten seconds, which no reader of events sees (R-FB-07, R-FB-09). Nothing here is written, and a stream that breaks off
+says nothing about any action.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from approvals import queries as before
-from console import queries, stream, verdict
+from approvals.operations.forced_exit import REACHED
+from console import queries, stream, telling, verdict
 from console.api import problems
 from console.api.caller import Caller, Key, NotAllowed, NotSignedIn
 from console.api.edge import NotFound
@@ -31,10 +35,17 @@ from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
+_OF_THE_SESSION = {
+    "message_allowed": "verdict",
+    "message_blocked": "verdict",
+    REACHED: "summary",
+    "session_closed": "summary",
+}
+
 
 @login_not_required
 async def happenings(request: HttpRequest, session_id: UUID) -> HttpResponseBase:
-    """A stream of a session's `action` and `approval` events, for the key that opened it."""
+    """A stream of a session's events, for the key that opened it."""
     if request.method != "GET":
         return problems.not_allowed(request, "GET")
     try:
@@ -74,9 +85,19 @@ def _place(text: str) -> datetime | None:
 
 
 async def events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
-    """What happens from a moment on, for as long as the key is good."""
+    """What happens from a moment on, for as long as the key is good; nothing stays behind when the client goes."""
+    try:
+        async for chunk in _events(caller, session_id, since):
+            yield chunk
+    finally:
+        # The thread that read for this stream ends with it, and would leave its connection open (R-FB-08).
+        await sync_to_async(connections.close_all)()
+
+
+async def _events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIterator[bytes]:
     seen: dict[UUID, datetime] = {}
-    waited = 0.0
+    clock = asyncio.get_running_loop().time
+    looked = said = clock()
     yield b": connected\n\n"
     while True:
         found = await sync_to_async(_found)(caller.tenant_id, session_id, since - stream.LOOK_BACK, set(seen))
@@ -84,15 +105,17 @@ async def events(caller: Caller, session_id: UUID, since: datetime) -> AsyncIter
             place = f"{int(at.timestamp() * 1_000_000)}.{event_id}"
             yield f"id: {place}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode()
             seen[event_id] = at
+            said = clock()
         since = max([since, *(at for *_, at in found)])
         seen = {event_id: at for event_id, at in seen.items() if at >= since - stream.LOOK_BACK}
-        waited += stream.EVERY_S
-        if waited >= stream.KEEPALIVE_S:
+        if clock() - looked >= stream.KEEPALIVE_S:
             if not await sync_to_async(_is_good)(caller):
                 return
-            waited = 0.0
+            looked = clock()
+        if clock() - said >= stream.KEEPALIVE_S:
+            said = clock()
             yield b": still here\n\n"
-        await asyncio.sleep(stream.EVERY_S)
+        await asyncio.sleep(min(stream.EVERY_S, max(0.0, said + stream.KEEPALIVE_S - clock())))
 
 
 def _is_good(caller: Caller) -> bool:
@@ -110,9 +133,9 @@ def _found(
         with tenancy(tenant_id):
             actions = {each.id: each for each in record.actions(tenant_id, session=session_id, limit=500)}
             approvals = {each.id: actions[each.action_id] for each in before.approvals_for(tenant_id, actions)}
-            rows = record.events_of(tenant_id, [*actions, *approvals], after=after)
+            rows = record.events_of(tenant_id, [session_id, *actions, *approvals], after=after)
             return [
-                (row.subject_kind, _told(row, actions, approvals), row.id, row.recorded_at)
+                (_kind(row), _told(row, actions, approvals), row.id, row.recorded_at)
                 for row in rows
                 if row.id not in seen and _concerns(row)
             ]
@@ -120,15 +143,40 @@ def _found(
         close_old_connections()
 
 
+def _kind(row: Any) -> str:
+    return _OF_THE_SESSION[row.kind] if row.subject_kind == "session" else str(row.subject_kind)
+
+
 def _concerns(row: Any) -> bool:
     """What people do among themselves before they decide is theirs."""
+    if row.subject_kind == "session":
+        return row.kind in _OF_THE_SESSION
     return bool(row.subject_kind == "action" or row.from_state != row.state or row.kind == "question_asked")
 
 
 def _told(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"event_id": str(row.id), "event": row.kind}
+    if row.subject_kind == "session":
+        return said | (_summed_up(row) if _kind(row) == "summary" else _judged(row))
     if row.subject_kind == "action":
         return said | {"action_id": str(row.subject_id), "state": row.state}
     action = approvals[row.subject_id]
     current = verdict.told(action) if action.approval_id == row.subject_id else None
     return said | {"action_id": str(action.id), "approval_id": str(row.subject_id), "verdict": current}
+
+
+def _summed_up(row: Any) -> dict[str, Any]:
+    """The summary as it is now, which may be later than the event."""
+    session = before.session(row.tenant_id, row.subject_id)
+    return telling.summary_of(session) if session is not None else {}
+
+
+def _judged(row: Any) -> dict[str, Any]:
+    """What the guard said to a message, by codes; the message itself is in the answer that its sender got."""
+    found = record.one_event(row.tenant_id, row.subject_id, row.seq)
+    detail = (found[2] if found else None) or {}
+    return {
+        "verdict": "BLOCK" if row.kind == "message_blocked" else "ALLOW",
+        "codes": detail.get("codes", []),
+        "message_hash": detail.get("message_hash"),
+    }

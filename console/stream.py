@@ -15,7 +15,7 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_not_required
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -61,9 +61,19 @@ def _place(user: Any, slug: str) -> UUID | None:
 
 async def events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
     """What changes from now on, for as long as the person has a place in the tenant and an account that is open."""
+    try:
+        async for chunk in _events(user, tenant_id):
+            yield chunk
+    finally:
+        # The thread that read for this stream ends with it, and would leave its connection open (R-FB-08).
+        await sync_to_async(connections.close_all)()
+
+
+async def _events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
     since = timezone.now()
     seen: dict[UUID, datetime] = {}
-    waited = 0.0
+    clock = asyncio.get_running_loop().time
+    said = clock()
     yield b": connected\n\n"
     while True:
         found = await sync_to_async(_changed)(tenant_id, since - LOOK_BACK)
@@ -74,11 +84,10 @@ async def events(user: Any, tenant_id: UUID) -> AsyncIterator[bytes]:
             seen[event_id] = at
         since = max([since, *(at for *_, at in found)])
         seen = {event_id: at for event_id, at in seen.items() if at >= since - LOOK_BACK}
-        waited += EVERY_S
-        if waited >= KEEPALIVE_S:
+        if clock() - said >= KEEPALIVE_S:
             if not await sync_to_async(_belongs)(user, tenant_id):
                 return
-            waited = 0.0
+            said = clock()
             yield b": still here\n\n"
         await asyncio.sleep(EVERY_S)
 

@@ -295,6 +295,7 @@ EVENTS: Final[dict[str, str]] = {
     "policy_superseded": "Policy superseded",
     "session_opened": "Session opened",
     "session_closed": "Session closed",
+    "iteration_limit_reached": "The run reached its limit of calls",
     "superseded": "Edited: another action stands in its place",
     "edit_refused": "An edit was refused by the gate",
     "approval_asked_again": "Asked again: the target had changed",
