@@ -125,6 +125,10 @@ class Executor:
         """Finish the order in hand, take no other."""
         self._stop.set()
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
     def register(self) -> None:
         """Make the public key known; grants are bound to it from then on."""
         body = {

@@ -3,10 +3,12 @@
 1. A stream that breaks off is taken up again where it was (`Last-Event-ID`), after a pause that
    grows; anything that arrives, a comment too, shows that the console is there.
 2. Silence longer than `silence_s` is a break: the console sends a comment at least every 10 seconds.
-3. Only a refusal that will not pass (the key is no longer good, the session is not there) or
+3. In a `with` block it is connected from the first line on, else from the first step of the loop.
+   What happened before is not told.
+4. Only a refusal that will not pass (the key is no longer good, the session is not there) or
    `give_up_after_s` without a byte ends it with an exception. `close()` ends it at once, also from
    another thread.
-4. An event is news and no proof: what became of an action is asked of the action.
+5. An event is news and no proof: what became of an action is asked of the action.
 """
 
 from __future__ import annotations
@@ -91,9 +93,13 @@ class Stream:
         return self
 
     def __next__(self) -> Event:
-        return next(self._events)
+        while True:
+            event = next(self._events)
+            if event is not None:
+                return event
 
     def __enter__(self) -> Stream:
+        next(self._events)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
@@ -107,7 +113,7 @@ class Stream:
         with suppress(ValueError):
             self._events.close()
 
-    def _follow(self) -> Generator[Event, None, None]:
+    def _follow(self) -> Generator[Event | None, None, None]:
         while not self._closed.is_set():
             fault: Exception | None = None
             try:
@@ -120,7 +126,7 @@ class Stream:
                 return
             self._closed.wait(self._course.pause(fault or self._course.broken(None)))
 
-    def _connected(self) -> Generator[Event, None, None]:
+    def _connected(self) -> Generator[Event | None, None, None]:
         headers = wire.head(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
@@ -129,6 +135,7 @@ class Stream:
                 response.read()
                 raise problem(response)
             self._course.feed.connected()
+            yield None
             for chunk in response.iter_bytes():
                 self._course.heard()
                 yield from self._course.feed.chunk(chunk)
@@ -159,9 +166,13 @@ class AsyncStream:
         return self
 
     async def __anext__(self) -> Event:
-        return await anext(self._events)
+        while True:
+            event = await anext(self._events)
+            if event is not None:
+                return event
 
     async def __aenter__(self) -> AsyncStream:
+        await anext(self._events)
         return self
 
     async def __aexit__(
@@ -173,7 +184,7 @@ class AsyncStream:
         """End the stream; a task that waits for the next event is cancelled by its own program."""
         await self._events.aclose()
 
-    async def _follow(self) -> AsyncGenerator[Event, None]:
+    async def _follow(self) -> AsyncGenerator[Event | None, None]:
         while True:
             fault: Exception | None = None
             try:
@@ -186,7 +197,7 @@ class AsyncStream:
                 fault = self._course.broken(broken)
             await asyncio.sleep(self._course.pause(fault or self._course.broken(None)))
 
-    async def _connected(self) -> AsyncGenerator[Event, None]:
+    async def _connected(self) -> AsyncGenerator[Event | None, None]:
         headers = wire.head(self._connection.authorization, self._course.headers)
         url = self._connection.address(self._course.path)
         async with self._connection.http.stream("GET", url, headers=headers, timeout=self._course.timeout) as response:
@@ -194,6 +205,7 @@ class AsyncStream:
                 await response.aread()
                 raise problem(response)
             self._course.feed.connected()
+            yield None
             async for chunk in response.aiter_bytes():
                 self._course.heard()
                 for event in self._course.feed.chunk(chunk):

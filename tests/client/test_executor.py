@@ -46,7 +46,7 @@ def executor_for(console, tmp_path):
 
     yield make
     for executor in made:
-        executor._connection.close()
+        executor.close()
 
 
 def _done(work):

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 CLIENT = Path(__file__).parents[2] / "client"
 FRAMEWORKS = ("langgraph", "langchain_core", "agents", "openai", "pydantic_ai", "pydantic", "mcp", "django")
 MODULES = sorted(
@@ -24,15 +22,3 @@ def _imported_by(*modules):
 def test_the_library_itself_brings_no_framework_with_it():
     assert "counterfoil.agent" in MODULES
     assert _imported_by(*MODULES, "counterfoil.adapters.offer").isdisjoint(FRAMEWORKS)
-
-
-@pytest.mark.parametrize(
-    ("adapter", "others"),
-    [
-        ("langgraph", {"agents", "openai", "pydantic_ai", "django"}),
-        ("openai_agents", {"langgraph", "langchain_core", "pydantic_ai", "django"}),
-        ("pydantic_ai", {"langgraph", "langchain_core", "agents", "openai", "django"}),
-    ],
-)
-def test_an_adapter_brings_its_own_framework_only(adapter, others):
-    assert _imported_by(f"counterfoil.adapters.{adapter}").isdisjoint(others)

@@ -57,8 +57,17 @@ def test_a_stream_begins_at_a_place_that_is_known(console):
 
 def test_a_refusal_that_will_not_pass_ends_a_stream(console):
     console.plan("/stream", refusal(404, "NOT_FOUND"))
-    with _session(console) as session, session.stream() as stream, pytest.raises(NotFound):
-        next(stream)
+    with _session(console) as session:
+        with pytest.raises(NotFound), session.stream():
+            pass
+        with pytest.raises(NotFound):
+            next(session.stream())
+
+
+def test_a_stream_is_connected_from_the_first_line_of_its_block(console):
+    console.plan("/stream", Answer(chunks=[], hold_s=30))
+    with _session(console) as session, session.stream():
+        assert len(console.to("/stream")) == 1
 
 
 def test_silence_is_a_break_and_too_much_of_it_the_end(console):
