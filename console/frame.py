@@ -22,6 +22,8 @@ _PLACES: Final = (
     ("cases", "c", "Cases"),
     ("incidents", "i", "Incidents"),
     ("actions", "x", "Actions"),
+    ("agents", "g", "Agents"),
+    ("contracts", "t", "Contracts"),
     ("systems", "s", "Systems"),
     ("ledger", "l", "Ledger"),
     ("audit", "u", "Audit"),

@@ -287,6 +287,8 @@ EVENTS: Final[dict[str, str]] = {
     "key_issued": "Key issued",
     "key_revoked": "Key revoked",
     "agent_registered": "Agent registered",
+    "agent_flagged": "Agent flagged",
+    "agent_flag_cleared": "Flag cleared",
     "agent_revoked": "Agent revoked",
     "executor_registered": "Executor registered",
     "system_registered": "System registered",
@@ -365,6 +367,11 @@ EVENTS: Final[dict[str, str]] = {
     "hook_created": "Webhook address made",
     "hook_revoked": "Webhook address closed",
     "hook_secret_changed": "Webhook secret changed",
+}
+FLAGS: Final[dict[str, str]] = {
+    "PHANTOM_SHARE": "Invents tools",
+    "LOW_ACCEPTANCE": "Few calls accepted",
+    "PROBING": "Probes for tools",
 }
 CHECKS: Final[dict[str, str]] = {
     "RUNNING": "Under way",

@@ -15,7 +15,7 @@ from console.notices.wording import Fact, verb
 from ledger.queries import record
 
 # Where to go for what is about no approval.
-_PAGES = {"approver_key": "people", "emergency": "approvals", "approval": "approvals"}
+_PAGES = {"approver_key": "people", "emergency": "approvals", "approval": "approvals", "agent": "agents"}
 OPEN = frozenset({"PREPARING", "REQUESTED"})
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SUBJECTS: Final = ("approval", "approver_key", "emergency")
+SUBJECTS: Final = ("approval", "approver_key", "emergency", "agent")
 
 
 class Occasion(StrEnum):
@@ -31,6 +31,7 @@ class Occasion(StrEnum):
     VOIDED = "voided"
     EMERGENCY = "emergency"
     KEY_WAITS = "key_waits"
+    AGENT_FLAGGED = "agent_flagged"
 
 
 class Audience(StrEnum):
@@ -62,6 +63,7 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.VOIDED: Audience.INVOLVED,
     Occasion.EMERGENCY: Audience.EVERYBODY,
     Occasion.KEY_WAITS: Audience.SECOND,
+    Occasion.AGENT_FLAGGED: Audience.ALARMED,
 }
 WAITS: Final = frozenset(
     {
@@ -106,6 +108,8 @@ def occasion(event: Happening) -> Occasion | None:
         return Occasion.EMERGENCY if event.before != event.after == "USED" else None
     if event.subject_kind == "approver_key":
         return Occasion.KEY_WAITS if event.before != event.after == "PENDING" else None
+    if event.subject_kind == "agent":
+        return Occasion.AGENT_FLAGGED if event.kind == "agent_flagged" else None
     if event.subject_kind != "approval":
         return None
     if event.before == event.after:

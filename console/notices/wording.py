@@ -42,6 +42,11 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
     Occasion.EXPIRED: ("An approval has lapsed", "An approval has lapsed", "Nobody denied it; its time was over."),
     Occasion.VOIDED: ("An approval was set aside", "An approval was set aside", "It authorises nothing any more."),
     Occasion.EMERGENCY: ("Break-glass was used", "Break-glass was used", "Two others must look at it."),
+    Occasion.AGENT_FLAGGED: (
+        "An agent's calls need a look",
+        "An agent's calls need a look",
+        "It invents tools, is refused too often, or probes. Check the tools loaded, renames and the model tier.",
+    ),
     Occasion.KEY_WAITS: ("A passkey waits for a second person", "A passkey waits for a second person", ""),
 }
 

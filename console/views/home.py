@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries as before
-from console import upstream, words
+from console import gate_record, upstream, words
 from console.http import Request, in_tenant
 from console.notices import queries as notices
 from console.title import title
@@ -38,6 +38,10 @@ def page(request: Request) -> HttpResponse:
         "settled": _settled(request),
         "undelivered": _undelivered(request),
         "stranded": before.stranded(request.tenant.id, limit=MOST_ROWS),
+        "flagged": [
+            {"agent": each, "flags": gate_record.flags(each)}
+            for each in before.flagged(request.tenant.id, limit=MOST_ROWS)
+        ],
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)

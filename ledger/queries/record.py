@@ -567,6 +567,11 @@ def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int 
     return list(found[:limit])
 
 
+def contract_versions_of(tenant_id: UUID, name: str, *, limit: int = 100) -> list[ContractVersion]:
+    """The versions of one contract, newest first."""
+    return list(ContractVersion.objects.filter(tenant_id=tenant_id, name=name).order_by("-id")[:limit])
+
+
 def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVersion]:
     """The newest registered version of each named tool."""
     found: dict[str, ContractVersion] = {}

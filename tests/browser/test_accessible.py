@@ -44,6 +44,13 @@ def paths(site):
         f"{action}/entries/1",
         f"runs/{site.stage.stuck_run()}",
         "systems",
+        "agents",
+        "agents?period=month",
+        *agents_of(site),
+        "calls",
+        "calls/hallucinations",
+        "contracts",
+        *contracts_of(site),
         f"{action}/narrative",
         f"events/{waiting.id}/1",
         "audit",
@@ -52,6 +59,31 @@ def paths(site):
         "audit/holds",
         f"ledger?entry={index_of(site)}",
     ]
+
+
+def agents_of(site):
+    """The page of an agent that is flagged."""
+    from datetime import UTC, datetime
+
+    from approvals import queries
+    from approvals.operations import watching
+    from ledger.tenancy import tenancy
+
+    facts = {"phantom": 3, "calls": 100, "version": "1"}
+    with tenancy(site.stage.tenant):
+        name = queries.agents(site.stage.tenant)[0].agent_id
+        watching.flag(tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC))
+    return [f"agents/{name}"]
+
+
+def contracts_of(site):
+    """The page of a contract, with what differs from itself."""
+    from ledger.queries import record
+    from ledger.tenancy import tenancy
+
+    with tenancy(site.stage.tenant):
+        row = record.contract_versions(site.stage.tenant, limit=1)[0]
+    return [f"contracts/{row.name}/{row.version}?since={row.version}"]
 
 
 def index_of(site):

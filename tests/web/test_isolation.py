@@ -245,8 +245,10 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
         "delegation_id",
         "absence_id",
         "emergency_id",
+        "agent_id",
     )
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1"}
+    plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
     # No call tells of these: any id of the tenant's stands for them.
     untold = dict.fromkeys(
         ("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id", "notice_id"), first("action_id")

@@ -1,0 +1,128 @@
+"""Contracts: what each tool takes and does, what is weak about it, and what its predicates would have said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals import queries as before
+from console import contract_diff, tryout
+from console.account import pretty
+from console.http import Request, in_tenant, looked
+from ledger.queries import record
+from ledger.rules.contract import Contract, read
+
+PAGE = 100
+MAY_TRY = frozenset({"administrator", "operator"})
+
+
+class TryOut(forms.Form):
+    """A predicate, and the action on whose newest reading it is tried."""
+
+    predicate = forms.CharField(max_length=tryout.LONGEST)
+    action = forms.UUIDField()
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    asked = request.GET.get("after", "")
+    found = record.contract_versions(
+        request.tenant.id, after=forms.UUIDField().clean(asked) if record.is_uuid(asked) else None, limit=PAGE + 1
+    )
+    context = {
+        "here": "contracts",
+        "contracts": [_row(request, each) for each in found[:PAGE]],
+        "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+    }
+    return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
+
+
+@in_tenant()
+def contract(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+    row = record.contract_version(request.tenant.id, contract_name, contract_version)
+    if row is None:
+        raise Http404
+    known = before.disclosed_contract(request.tenant.id, row.digest)
+    document = read(known.document)
+    versions = record.contract_versions_of(request.tenant.id, contract_name)
+    context = {
+        "here": "contracts",
+        "row": row,
+        "contract": known,
+        "facts": _facts(known),
+        "findings": known.findings,
+        "parameters": _parameters(known),
+        "document": pretty(document),
+        "schema": pretty(dict(known.arguments_schema)),
+        "versions": [_row(request, each) | {"current": each.id == row.id} for each in versions],
+        "compared": _compared(request, versions, document),
+        "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
+    }
+    if context["may_try"]:
+        context |= _tried(request, known)
+    return render(request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context)
+
+
+def _row(request: Request, row: Any) -> dict[str, Any]:
+    known = before.disclosed_contract(request.tenant.id, row.digest)
+    return {
+        "row": row,
+        "contract": known,
+        "findings": len(known.findings),
+        "href": reverse("contract", args=[request.tenant.slug, row.name, row.version]),
+    }
+
+
+def _facts(known: Contract) -> list[tuple[str, str]]:
+    """How the tool's effect is checked, in pairs of words."""
+    path = known.verification
+    facts = [("Target", known.target_template), ("Operation", known.operation_kind)]
+    if path is None:
+        return [*facts, ("Verification", "nothing can be read back; people attest every end")]
+    return [
+        *facts,
+        ("Verification", f"{path.pattern} in {path.system}"),
+        ("Further sources", ", ".join(each.system for each in path.further) or "none"),
+        ("Required effects", ", ".join(known.required_effects) or "none"),
+        ("First reading", f"after {path.polling.first_after_s} s, for at most {path.polling.sla_s} s"),
+        ("Compensated by", known.recovery.compensation_tool or "nothing"),
+        ("Claimed by", ", ".join(known.claims.done) or "no words named"),
+    ]
+
+
+def _parameters(known: Contract) -> list[dict[str, Any]]:
+    schema = known.arguments_schema
+    required = schema.get("required", [])
+    return [
+        {
+            "name": name,
+            "required": name in required,
+            "takes": pretty(part) if isinstance(part, dict) else str(part),
+        }
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _compared(request: Request, versions: list[Any], document: dict[str, Any]) -> dict[str, Any] | None:
+    """What changed since another version; which one stands in the address."""
+    other = next((each for each in versions if each.version == request.GET.get("since", "")), None)
+    if other is None:
+        return None
+    return {"version": other.version, "changes": contract_diff.changes(read(bytes(other.document)), document)}
+
+
+def _tried(request: Request, known: Contract) -> dict[str, Any]:
+    recorded = tryout.recorded(request.tenant.id, known.name)
+    form = TryOut(request.GET) if "predicate" in request.GET else TryOut()
+    context: dict[str, Any] = {"recorded": recorded, "form": form}
+    if not form.is_bound or not form.is_valid():
+        return context
+    run = next((run for action, run in recorded if action.id == form.cleaned_data["action"]), None)
+    if run is None:
+        return context
+    looked(request, "evidence", run.pointer, run.action_id)
+    return context | {"answer": tryout.answer(run, form.cleaned_data["predicate"])}
