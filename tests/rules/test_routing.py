@@ -145,6 +145,8 @@ def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
         (Happening("approver_key", "key_proposed", "", "PENDING"), Occasion.KEY_WAITS),
         (Happening("approver_key", "key_confirmed", "PENDING", "ACTIVE"), None),
         (Happening("emergency", "emergency_used", "", "USED"), Occasion.EMERGENCY),
+        (Happening("agent", "agent_flagged", "REGISTERED", "REGISTERED"), Occasion.AGENT_FLAGGED),
+        (Happening("agent", "agent_flag_cleared", "REGISTERED", "REGISTERED"), None),
         (Happening("emergency", "emergency_reviewed", "USED", "REVIEWED"), None),
         (Happening("action", "approved", "VALIDATED", "VALIDATED"), None),
     ],
