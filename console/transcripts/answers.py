@@ -32,7 +32,7 @@ _STATUS = {
     **dict.fromkeys(("partial", "partially_completed", "partial_success", "partially completed"), Status.PARTIAL),
     **dict.fromkeys(("timeout", "timed_out", "timed out", "deadline_exceeded"), Status.TIMEOUT),
 }
-_ERRORS = ("error", "errors", "error_message", "errorMessage", "exception", "fault")
+_ERRORS = ("error", "errors", "error_message", "errorMessage", "error_code", "exception", "fault")
 _FLAGS = ("success", "ok", "succeeded", "successful")
 _CODES = ("status_code", "statusCode", "http_status", "httpStatus")
 _BAD = re.compile(

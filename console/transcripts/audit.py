@@ -4,7 +4,9 @@
    writes beside its calls is judged with those calls under way.
 2. The guard judges every message of the agent against what had happened until then, and nothing that came later.
 3. An answer belongs to the newest open call of its id; without an id, to the oldest open call of its tool.
-4. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
+4. Where nobody wrote down which tools there were, the agent may have had one that it did not use here, and a tool that
+   runs any code or command can do anything: a claim that fits no tool is passed over then.
+5. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
    change a silent one (R-EX-20).
 """
 
@@ -22,6 +24,7 @@ from console.transcripts.offers import Offer
 from console.transcripts.records import AGENT, USER, Answer, Call, Conversation, Fault, Turn
 from ledger.rules.lifecycle import State
 from reviews.rules import sagas
+from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.records import Ground, Record
 from reviews.rules.guard.verdict import Found, Violation, judge
 from reviews.rules.observe import Status
@@ -129,9 +132,10 @@ class _Run:
             self.ground = Ground(self.offer.tools, tuple(self.records.values()))
         verdict = judge(turn.text, self.ground)
         violations = {one.span: one for one in verdict.violations}
-        for found in verdict.claims:
+        told = [one for one in verdict.claims if not (self.offer.may_do_more and one.code == Code.IMAGINED_CAPABILITY)]
+        for found in told:
             self._claim(turn, found, violations.get(found.span))
-        if verdict.corrected is not None:
+        if verdict.corrected is not None and any(one.code for one in told):
             self.corrected[turn.number] = verdict.corrected
 
     def _claim(self, turn: Turn, found: Found, violation: Violation | None) -> None:
@@ -190,7 +194,7 @@ def _weakest(about: list[Act]) -> str:
 
 
 def _silences(acts: list[Act], trust: Trust) -> None:
-    """Note what went on over a failure or an open outcome (rule 4)."""
+    """Note what went on over a failure or an open outcome (rule 5)."""
     changes = [act for act in acts if act.mutating and act.verdict.category != "phantom"][-MOST_STEPS:]
     steps = [_step(act, changes, trust) for act in changes]
     by_number = {act.number: act for act in changes}

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from ledger.rules.effects import UPPER_CLASSES, SideEffectClass
 from ledger.rules.expressions import BadExpression
 from ledger.rules.refusals import Refused
 
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 _ANY: dict[str, Any] = {"type": "object"}
 
 
@@ -79,8 +81,8 @@ class Catalogue:
             except Refused as refusal:
                 self.notes.append(f"{where}: {plain['name']}: {refusal.detail}")
                 continue
-            self.contracts[found.name] = found
-            self.drafted.add(found.name)
+            self.contracts[plain["name"]] = found
+            self.drafted.add(plain["name"])
             return
 
     def documents(self) -> list[dict[str, Any]]:
@@ -134,7 +136,7 @@ def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("properties") and "additionalProperties" not in schema:
         schema["additionalProperties"] = False
     document: dict[str, Any] = {
-        "name": name,
+        "name": fitting(name),
         "version": "0.0.1",
         "schema_version": "1",
         "wrapper_version": "1",
@@ -152,6 +154,11 @@ def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
         done, things = wording.done_phrases(name), wording.object_phrases(name)
         document["claims"] = {"done": list(done), "object": list(things)}
     return document
+
+
+def fitting(name: str) -> str:
+    """A name that a contract may have; the tool keeps its own in the recording."""
+    return _UNFIT.sub("_", name).lstrip("_.-0123456789")[:128] or "tool"
 
 
 def _class_of(name: str, description: str, hints: Mapping[str, Any]) -> SideEffectClass:

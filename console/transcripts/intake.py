@@ -152,6 +152,8 @@ def conversation(file: str, found: shape.Shape, path: str) -> Conversation:
         names.add(known.name)
         turns.append(known.turn(message, number))
     tools = (*found.tools, *(tool for turn in turns for tool in turn.tools))
+    if all("provider" in tool for tool in tools):
+        tools = ()  # nobody wrote down what else was offered
     return Conversation(
         file, found.id or path, path, most_telling(names), tuple(turns), tools, tuple(faults[:MOST_FAULTS])
     )

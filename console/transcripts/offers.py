@@ -22,6 +22,10 @@ from ledger.rules.contract import Contract
 from reviews.rules.guard.records import Tool
 
 MOST_DRAFTS = 10_000
+ANYTHING = frozenset(
+    ("bash", "shell", "terminal", "python", "code", "exec", "execute", "command", "computer", "powershell", "repl")
+)
+"""Words in the names of tools that run whatever they are given."""
 
 
 @dataclass(eq=False)
@@ -32,9 +36,16 @@ class Offer:
     known: frozenset[str]
     is_open: bool = False
     tools: tuple[Tool, ...] = field(default=())
+    _does_anything: bool = False
+
+    @property
+    def may_do_more(self) -> bool:
+        """Whether the agent may have been able to do what none of these tools names."""
+        return self.is_open or self._does_anything
 
     def __post_init__(self) -> None:
-        self.tools = tuple(tool(one) for one in self.disclosed.values())
+        self._does_anything = any(set(wording.words_of(name)) & ANYTHING for name in self.disclosed)
+        self.tools = tuple(tool(one, name) for name, one in self.disclosed.items())
 
 
 @dataclass(eq=False)
@@ -58,8 +69,8 @@ class Offers:
         return offer
 
     def _offer(self, conversation: Conversation) -> Offer:
-        found = [self._contract(one, conversation.file) for one in conversation.tools]
-        disclosed = {one.name: one for one in found if one is not None}
+        found = {_name(one): self._contract(one, conversation.file) for one in conversation.tools}
+        disclosed = {name: one for name, one in found.items() if one is not None}
         return Offer(disclosed, frozenset({*disclosed, *self.catalogue.contracts}))
 
     def _contract(self, definition: Mapping[str, object], where: str) -> Contract | None:
@@ -88,10 +99,10 @@ class Offers:
 
 
 @lru_cache(maxsize=MOST_DRAFTS)
-def tool(contract: Contract) -> Tool:
+def tool(contract: Contract, name: str) -> Tool:
     """A contract's tool as the guard sees it; phrases that the contract does not name are read from its name."""
     return Tool(
-        name=contract.name,
+        name=name,
         description=contract.description,
         mutating=contract.mutating,
         done=contract.claims.done or (wording.done_phrases(contract.name) if contract.mutating else ()),

@@ -156,6 +156,10 @@ WRAPPED = {
         "request": {"model": "m", "messages": OPENAI[:-1], "tools": []},
         "response": {"choices": [{"message": OPENAI[-1]}]},
     },
+    "response of the messages api": {
+        "request": {"messages": ANTHROPIC[:1]},
+        "response": {**ANTHROPIC[1], "type": "message", "stop_reason": "tool_use"},
+    },
     "responses": {"input": RESPONSES[:1], "output": RESPONSES[1:]},
     "text of json": {"id": 7, "messages": json.dumps(OPENAI)},
     "inside a result": {"data": {"state": {"messages": OPENAI}}},
@@ -166,6 +170,9 @@ WRAPPED = {
 def test_extra_fields_around_a_conversation_are_passed_over(tmp_path, name):
     for text in (WRAPPED[name], [WRAPPED[name]], json.dumps(WRAPPED[name]) + "\n", json.dumps(WRAPPED[name], indent=1)):
         conversation = one(read(tmp_path, text))
+        if name == "response of the messages api":
+            assert told(conversation) == ([("cancel", ASKED)], [], ["One moment."])
+            continue
         assert told(conversation) == ([("cancel", ASKED)], [SHOWN], ["It is cancelled."])
 
 

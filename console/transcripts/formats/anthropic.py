@@ -1,4 +1,8 @@
-"""Messages with content blocks as Anthropic's API has them: `tool_use` of the assistant, `tool_result` of the user."""
+"""Messages with content blocks as Anthropic's API has them: `tool_use` of the assistant, `tool_result` of the user.
+
+A tool that the provider runs itself is offered under one name and called under others (`code_execution`,
+`bash_code_execution`): such a call is proof enough that the tool exists (`provider`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from console.transcripts.formats.openai_chat import ROLES
 from console.transcripts.records import AGENT, TOOL, Answer, Call, Turn
 
 NAME = "anthropic"
-USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+PROVIDED = frozenset({"server_tool_use", "mcp_tool_use"})
+USES = frozenset({"tool_use", *PROVIDED})
 _RESULTS = frozenset({"tool_result", "mcp_tool_result"})
 
 
@@ -18,6 +23,8 @@ def fits(item: dict[str, Any]) -> bool:
     content = item.get("content")
     if item.get("role") not in ROLES or not isinstance(content, list):
         return False
+    if item.get("type") == "message" and "stop_reason" in item:
+        return True  # an answer of the API as it came
     return any(isinstance(block, dict) and _is_tool(block.get("type")) for block in content)
 
 
@@ -32,7 +39,10 @@ def turn(item: dict[str, Any], number: int) -> Turn:
     answers = tuple(_answer(block) for block in blocks if _is_tool(block.get("type")) and block["type"] not in USES)
     role = ROLES[item["role"]]
     text = text_of(item["content"])
-    return Turn(number, TOOL if answers and role != AGENT and not text else role, text, calls, answers)
+    provided = tuple(
+        {"name": name_of(one.get("name")), "provider": True} for one in blocks if one.get("type") in PROVIDED
+    )
+    return Turn(number, TOOL if answers and role != AGENT and not text else role, text, calls, answers, provided)
 
 
 def uses(blocks: list[Any]) -> list[Call]:

@@ -21,7 +21,7 @@ class Format:
 
 FORMATS = tuple(
     Format(one.NAME, one.fits, one.turn)
-    for one in (mcp_log, langchain, openai_responses, anthropic, openai_chat, sharegpt)
+    for one in (mcp_log, langchain, anthropic, openai_responses, openai_chat, sharegpt)
 )
 NAMES = tuple(one.name for one in FORMATS)
 _TELLING = {name: place for place, name in enumerate(NAMES)}

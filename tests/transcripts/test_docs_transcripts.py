@@ -1,0 +1,37 @@
+"""The examples of docs/transcripts.md are run, and print what the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from console.transcripts.formats.detect import NAMES
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "transcripts.md").read_text()
+BLOCK = re.compile(r"```(\w+)(?: file=(\S+))?\n(.*?)```", re.DOTALL)
+
+
+def test_the_five_minutes_print_what_the_page_says(tmp_path):
+    printed = ""
+    for kind, name, text in BLOCK.findall(GUIDE):
+        if name:
+            whole = json.loads(text)
+            (tmp_path / name).write_text(json.dumps(whole) if name.endswith("l") else text)
+        elif kind == "shell":
+            command = [sys.executable, str(ROOT / "manage.py"), *shlex.split(text)[2:]]
+            ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+            printed = ran.stdout
+        elif kind == "text":
+            assert [line for line in text.splitlines() if line not in printed.splitlines()] == []
+    assert printed
+    assert json.loads((tmp_path / "report.json").read_bytes())["totals"]["categories"]["phantom"] == 1
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_every_format_is_in_the_guide():
+    assert [name for name in NAMES if f"`{name}`" not in GUIDE] == []
