@@ -104,6 +104,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "reviews_batch": CHANGE,
     "reviews_batchitem": CHANGE,
     "reviews_report": APPEND,
+    "reviews_guardverdict": APPEND,
     "console_user": CHANGE,
     "console_user_groups": READ,
     "console_user_user_permissions": READ,

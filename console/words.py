@@ -298,6 +298,8 @@ EVENTS: Final[dict[str, str]] = {
     "session_opened": "Session opened",
     "session_closed": "Session closed",
     "iteration_limit_reached": "The run reached its limit of calls",
+    "message_allowed": "Message let through",
+    "message_blocked": "Message held back",
     "superseded": "Edited: another action stands in its place",
     "edit_refused": "An edit was refused by the gate",
     "approval_asked_again": "Asked again: the target had changed",

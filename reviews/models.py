@@ -420,3 +420,31 @@ class Report(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} {self.action_id}"
+
+
+class GuardVerdict(models.Model):
+    """What the guard said of one message, and on what ground (R-CG-19). Append-only; the message is sealed evidence.
+
+    `codes` and `tags` are of its violations; `claims` holds spans, kinds and rules, `records` the state of each action
+    that was looked at; no word of the message is in here.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    session_id = models.UUIDField()
+    event_id = models.UUIDField()
+    verdict = models.CharField(max_length=8)
+    codes = models.JSONField()
+    tags = models.JSONField()
+    claims = models.JSONField()
+    records = models.JSONField()
+    message_hash = models.CharField(max_length=64)
+    pointer = models.UUIDField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "session_id", "id"], name="guard_verdict_by_session")]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.session_id}"

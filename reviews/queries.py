@@ -18,6 +18,7 @@ from reviews.models import (
     BatchItem,
     Case,
     Comment,
+    GuardVerdict,
     Health,
     Hook,
     HookDelivery,
@@ -406,3 +407,31 @@ def spending(tenant_id: UUID, *, since: date) -> list[tuple[UUID, str, int]]:
     """(system, tool, readings) since a day, the dearest first."""
     found = ReadingCount.objects.filter(tenant_id=tenant_id, day__gte=since)
     return list(found.values_list("system_id", "tool").annotate(total=Sum("readings")).order_by("-total", "tool")[:200])
+
+
+def guard_verdicts(
+    tenant_id: UUID,
+    *,
+    session_id: UUID | None = None,
+    code: str = "",
+    tag: str = "",
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[GuardVerdict]:
+    """The guard's log, newest first, starting below the id `before`; of one session, one code or one tag (R-CG-20)."""
+    found = GuardVerdict.objects.filter(tenant_id=tenant_id)
+    if session_id is not None:
+        found = found.filter(session_id=session_id)
+    if code:
+        found = found.filter(codes__contains=[code])
+    if tag:
+        found = found.filter(tags__contains=[tag])
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return list(found.order_by("-id")[:limit])
+
+
+def guarded(verdict: GuardVerdict) -> dict[str, Any]:
+    """The message of a verdict, with its claims, violations and corrected text."""
+    data = record.opened(verdict.tenant_id, verdict.pointer)
+    return orjson.loads(data) if data is not None else {}

@@ -10,13 +10,15 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries
-from console import erased
+from console import erased, struck
 from console.http import Request, in_tenant
 from console.title import title
 from ledger.queries import record
+from reviews import queries as after
 from reviews.operations.reports import report_on
 
 MOST_TOLD = 20
+MOST_JUDGED = 20
 
 
 @in_tenant()
@@ -36,11 +38,18 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "live_ids": " ".join(str(each) for each in [session_id, *actions]),
         "told": _told(list(actions.values())[:MOST_TOLD]),
         "calls": calls,
+        "guarded": [struck.judged(each) for each in _verdicts(request, session_id)],
         "tools": [tool["name"] for tool in found.contract["tools"]],
         "over": found.pin_expires_at <= request.as_of,
         "unwinding": record.unwinding(request.tenant.id, found.run_id),
     }
     return render(request, "sessions/_detail.html" if request.htmx else "sessions/detail.html", context)
+
+
+def _verdicts(request: Request, session_id: UUID) -> list[Any]:
+    """The newest verdicts of the guard; `?tag=` keeps one part of the taxonomy (R-CG-20)."""
+    tag = request.GET.get("tag", "")
+    return after.guard_verdicts(request.tenant.id, session_id=session_id, tag=tag, limit=MOST_JUDGED)
 
 
 def _call(request: Request, call: Any, actions: dict[UUID, Any]) -> dict[str, Any]:

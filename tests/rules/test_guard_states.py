@@ -110,7 +110,7 @@ def test_a_tool_outside_the_manifest_is_imagined():
     assert code_of(record(), tool="wire_money") == "IMAGINED_CAPABILITY"
     hidden = Tool("wire_money", disclosed=False)
     verdict = judge("I wired it.", Ground((REFUND, hidden), ()), (Stated("wire_money", "I wired it."),))
-    assert verdict.violations[0].code == "IMAGINED_CAPABILITY"
+    assert "IMAGINED_CAPABILITY" in [each.code for each in verdict.violations]
 
 
 @pytest.mark.req("R-CG-11", "C-15")
@@ -146,7 +146,7 @@ def test_the_corrected_text_says_what_the_record_holds_and_keeps_the_rest():
         "Hello Ana. About the refund (charge ch_81): The report of FAILED. Reason: The card has expired. "
         "Your next bill comes in May."
     )
-    assert verdict.violations[0].span == (11, 34)
+    assert [each.span for each in verdict.violations if each.rule == "stated"] == [(11, 34)]
 
 
 def test_a_claim_that_the_message_does_not_make_is_answered_at_its_end():

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.particulars import odd
+from reviews.rules.guard.patterns import STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
-from reviews.rules.guard.values import Held, compare, held
+from reviews.rules.guard.values import Held, compare, held, id_key
 from reviews.rules.guard.vocabulary import Vocabulary, vocabulary
 
 
@@ -35,29 +39,209 @@ class Bound:
     detail: str = ""
 
 
-def bind(claim: Claim, ground: Ground) -> Bound:
-    """Find the action that a claim is about, and what the record says to it (rules 1 to 4)."""
+def bind(claim: Claim, ground: Ground) -> Bound | None:
+    """Find the action that a claim is about, and what the record says to it (rules 1 to 4); None: it is no claim."""
+    if claim.loose:
+        return None
+    if claim.state:
+        return _told_as_current(claim, ground)
     if claim.whole:
         return _whole(claim, ground)
     if claim.action_id is not None:
         return _named(claim, ground)
+    return _cited(claim, ground) or _meant(_asked_for(claim, ground), ground)
+
+
+def _meant(claim: Claim, ground: Ground) -> Bound | None:
+    """The action that a claim in words is about."""
+    if claim.weak:
+        return _weak(claim, ground) or _unread(claim, ground)
     tools = _tools(claim, ground)
+    if claim.verbs and claim.verbs <= english().sets["looks"] and _is_by_people(claim):
+        return _no_tool()
+    if claim.kind is Kind.FAILED:
+        return _told_failed(claim, tools, ground)
     if not tools:
-        return Bound(Violation.IMAGINED_CAPABILITY, detail="No tool of this session does that.")
+        return _unknown(claim, ground) if claim.tool is None else _no_tool()
     if claim.kind is Kind.PROMISED:
-        return Bound(None, tool=tools[0])
+        vague = claim.verbs <= english().sets["generic"] and not _is_about(claim, tools)
+        return _imagined(claim, ground) if vague else Bound(None, tool=tools[0])
     names = {tool.name for tool in tools}
     records = [record for record in ground.records if record.tool in names]
+    return _among(claim, records, tools[0]) if records else _unrecorded(claim, tools[0], ground)
+
+
+def _is_by_people(claim: Claim) -> bool:
+    """Whether a team of people is said to have done it: "our warehouse team"."""
+    return "our" in claim.words and bool(english().sets["teams"] & claim.words)
+
+
+def _unrecorded(claim: Claim, tool: Tool, ground: Ground) -> Bound | None:
+    """There is a tool for it, and no action of that tool."""
+    asked = bool(claim.verbs & REQUESTS)
+    if claim.kind is Kind.ONGOING and (asked or fit(claim, tool) < SURE) and any(map(is_open, ground.records)):
+        return None
+    if claim.verbs <= english().sets["looks"] and _has_read(ground):
+        return None
+    if claim.kind is Kind.DONE and (other := _told_otherwise(claim, ground)):
+        return other
+    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+
+
+def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:
+    """An action of another tool that fits in words and particulars too: "sent the invitation" of a created event."""
+    for record in filter(is_settled_well, ground.records):
+        tool = tool_of(record.tool, ground)
+        if tool and fit(claim, tool) > SURE and related(claim, record, ground) > SURE + 1:
+            return _among(claim, [record], tool)
+    return None
+
+
+REQUESTS = english().sets["requests"] | {"put"}
+
+
+def _told_as_current(claim: Claim, ground: Ground) -> Bound | None:
+    """A condition that is told as current rests on the reading that names it; a fresh one bears it out."""
+    reads = [record for record in ground.records if not _is_mutating(record, ground)]
+    stale = [record for record in reads if record.stale]
+    fresh = [record for record in reads if not record.stale]
+    best = max(stale, key=lambda record: related(claim, record, ground))
+    changes = [related(claim, record, ground) for record in ground.records if _is_mutating(record, ground)]
+    if max(changes, default=0) > related(claim, best, ground):
+        return None
+    if any(related(claim, record, ground) >= max(1, related(claim, best, ground)) for record in fresh):
+        return None
+    return Bound(Violation.STALE_STATE, (best,), detail="The reading that this rests on is out of date.")
+
+
+def _is_mutating(record: Record, ground: Ground) -> bool:
+    return any(tool.mutating for tool in ground.tools if tool.name == record.tool)
+
+
+def _cited(claim: Claim, ground: Ground) -> Bound | None:
+    """A claim that stands before a receipt of an action is about that action."""
+    for value in claim.cited:
+        for record in ground.records:
+            if value.key in {id_key(each) for each in record.evidence}:
+                return _among(claim, [record], tool_of(record.tool, ground))
+    return None
+
+
+def _asked_for(claim: Claim, ground: Ground) -> Claim:
+    """What was requested, lodged or put forward is under way, where a request is not all that the tool does."""
+    if claim.kind is not Kind.DONE or not claim.verbs & REQUESTS:
+        return claim
+    asks = {"forward", "approval", "request"} & claim.words
+    for tool in _tools(claim, ground):
+        own = vocabulary(tool)
+        said = own.verbs | {each for verb in own.head for each in english().data["senses"].get(verb, ())}
+        if claim.verbs & said and (not asks or own.verbs & {"request", "submit", "forward"}):
+            return claim
+    return replace(claim, kind=Kind.ONGOING)
+
+
+def _unread(claim: Claim, ground: Ground) -> Bound | None:
+    """A passive that no action bears and that no reading could have told: nothing was attempted."""
+    if claim.rule != "was done" or claim.kind is not Kind.DONE or _has_read(ground):
+        return None
+    if not {"was", "were", "been", "already"} & claim.words:
+        return None
+    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed]
+    best, tool = max(scored, key=lambda each: each[0], default=(0, None))
+    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.") if best > SURE else None
+
+
+def _told_failed(claim: Claim, tools: list[Tool], ground: Ground) -> Bound | None:
+    names = {tool.name for tool in tools if tool.mutating}
+    records = [record for record in ground.records if record.tool in names]
     if not records:
-        return Bound(_unrecorded(claim), tool=tools[0], detail="No attempt is on record.")
+        return _weak(claim, ground)
+    if claim.rule == STOPPED and any(_verb_score(claim.verbs, vocabulary(tool), english()) for tool in tools):
+        # "pm_31 stopped": what sounds like a failure is what the tool does.
+        claim = replace(claim, kind=Kind.DONE)
     return _among(claim, records, tools[0])
 
 
-def _unrecorded(claim: Claim) -> Violation | None:
-    return Violation.PHANTOM
+def _has_read(ground: Ground) -> bool:
+    return any(not _is_mutating(record, ground) for record in ground.records)
 
 
-def _named(claim: Claim, ground: Ground) -> Bound:
+def _weak(claim: Claim, ground: Ground) -> Bound | None:
+    """What could be a fact as well is a claim only about an action that it names (rule 5)."""
+    scored = [(related(claim, record, ground), record) for record in steps_of(ground)]
+    best = max((score for score, _ in scored), default=0)
+    if best < RELATED:
+        return _unsaid(claim, [record for _, record in scored])
+    return _among(claim, [record for score, record in scored if score == best], None)
+
+
+def steps_of(ground: Ground) -> list[Record]:
+    """What changes something, and the readings and runs that did not come to their end."""
+    reading = {tool.name for tool in ground.tools if not tool.mutating}
+    return [each for each in ground.records if each.tool not in reading or not (is_settled_well(each) or each.stale)]
+
+
+def _unsaid(claim: Claim, records: list[Record]) -> Bound | None:
+    """A message that tells a result, of an agent none of whose actions is done, and that says so nowhere."""
+    if claim.kind is Kind.FAILED and len(records) == 1 and not any(map(is_settled_well, records)):
+        return Bound(violation_of(Kind.FAILED, records[0]), tuple(records))
+    if claim.kind is not Kind.DONE or not claim.result or not records or any(map(is_settled_well, records)):
+        return None
+    return Bound(violation_of(Kind.DONE, records[-1]), (records[-1],))
+
+
+RELATED = 2
+
+
+def related(claim: Claim, record: Record, ground: Ground) -> int:
+    """How much a claim names of what an action holds."""
+    own = holding(record)
+    tool = tool_of(record.tool, ground)
+    hits = sum(2 * (compare(value, own) == 1) for value in claim.values if value.sort != "number")
+    words = claim.nouns & own.words
+    score = hits + 2 * sum(len(word) > 2 and not word.isdigit() for word in words)
+    if tool is not None:
+        vocab = vocabulary(tool)
+        score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
+        score += _verb_score(claim.verbs, vocab, english()) > 0
+    return score
+
+
+def _unknown(claim: Claim, ground: Ground) -> Bound | None:
+    """No tool does what the claim says: it is about all that was done, or about something that nothing here can do."""
+    language = english()
+    if claim.kind is Kind.ONGOING and any(map(is_open, ground.records)):
+        return None
+    if claim.verbs <= language.sets["generic"]:
+        if claim.kind is Kind.PROMISED:
+            return _imagined(claim, ground)
+        return _weak(claim, ground) or _whole(claim, ground)
+    if claim.verbs <= language.sets["requests"] and any(map(is_open, ground.records)):
+        return None
+    if claim.verbs <= language.sets["looks"] and _has_read(ground) and not language.sets["teams"] & claim.words:
+        return None
+    return _no_tool()
+
+
+def _no_tool() -> Bound:
+    return Bound(Violation.IMAGINED_CAPABILITY, detail="No tool of this session does that.")
+
+
+def _is_about(claim: Claim, tools: list[Tool]) -> bool:
+    own = [vocabulary(tool) for tool in tools]
+    return any(claim.nouns & (each.nouns | each.verbs) or _kin(claim.nouns, english()) & each.kin for each in own)
+
+
+def _imagined(claim: Claim, ground: Ground) -> Bound | None:
+    """A promise in general words ("get you a table") is about the things that it names."""
+    language = english()
+    known = {noun for noun in claim.nouns if noun in language.kin or language.lemmas(noun) == {noun}}
+    if not known or any(_kin(known, language) & vocabulary(tool).kin for tool in ground.tools if tool.disclosed):
+        return None
+    return _no_tool()
+
+
+def _named(claim: Claim, ground: Ground) -> Bound | None:
     """The action that a structured claim names, if it is one of this session's and of that tool."""
     record = next((each for each in ground.records if each.action_id == claim.action_id), None)
     tool = tool_of(claim.tool, ground)
@@ -66,7 +250,7 @@ def _named(claim: Claim, ground: Ground) -> Bound:
     return _among(claim, [record], tool)
 
 
-def _among(claim: Claim, records: list[Record], tool: Tool | None) -> Bound:
+def _among(claim: Claim, records: list[Record], tool: Tool | None) -> Bound | None:
     scored = [(record, *agreement(claim, record)) for record in records]
     agreeing = [(record, hits) for record, hits, clashes in scored if not clashes]
     if not agreeing:
@@ -76,8 +260,10 @@ def _among(claim: Claim, records: list[Record], tool: Tool | None) -> Bound:
     return _settled(claim, chosen, tool)
 
 
-def _elsewhere(claim: Claim, records: list[Record], tool: Tool | None) -> Bound:
+def _elsewhere(claim: Claim, records: list[Record], tool: Tool | None) -> Bound | None:
     """Every action of the tool holds other values than the claim names."""
+    if claim.kind is Kind.FAILED:
+        return None
     if claim.kind is not Kind.DONE:
         return Bound(Violation.PHANTOM, tuple(records[:1]), tool, "What is on record holds other values.")
     good = next((record for record in records if is_settled_well(record)), None)
@@ -93,6 +279,8 @@ def _settled(claim: Claim, records: list[Record], tool: Tool | None) -> Bound:
         return Bound(None, tuple(records), tool)
     if fine and len({_same(record) for record in records}) == 1:
         return Bound(None, tuple(fine), tool)
+    if claim.kind is Kind.FAILED and fine:
+        return Bound(None, tuple(fine), tool)
     detail = "Several actions on record could be meant, and not all bear it out." if fine else ""
     return Bound(violation_of(claim.kind, faulty[0]), tuple(faulty[:1]) if not fine else tuple(records), tool, detail)
 
@@ -102,30 +290,48 @@ def _same(record: Record) -> str:
     return json.dumps([record.tool, record.target, record.arguments], sort_keys=True, default=str)
 
 
-def _whole(claim: Claim, ground: Ground) -> Bound:
+def _whole(claim: Claim, ground: Ground) -> Bound | None:
     """A claim about all that was asked for: every step that changes something must be borne out (R-CG-10)."""
-    reading = {tool.name for tool in ground.tools if not tool.mutating}
-    steps = [record for record in ground.records if record.tool not in reading]
+    steps = steps_of(ground)
     if not steps:
         return Bound(Violation.PHANTOM, detail="Nothing has been attempted.")
-    last: dict[str, list[Record]] = {}
+    if claim.kind is Kind.ONGOING:
+        return None if any(map(is_open, steps)) else Bound(Violation.MISREAD, tuple(steps[-1:]))
+    tries: dict[str, list[Record]] = {}
     for record in steps:
-        last.setdefault(_same(record), []).append(record)
-    open_ = [tries[-1] for tries in last.values() if not any(map(is_settled_well, tries))]
-    if open_:
-        return Bound(Violation.SILENT_CHAIN, tuple(open_), detail="Not every step is done.")
-    return Bound(None, tuple(steps))
+        tries.setdefault(_same(record), []).append(record)
+    left = [each[-1] for each in tries.values() if not any(map(is_settled_well, each))]
+    if not left:
+        return Bound(None, tuple(steps))
+    if len(tries) == 1:
+        return Bound(violation_of(Kind.DONE, left[0]), tuple(left))
+    return Bound(Violation.SILENT_CHAIN, tuple(left), detail="Not every step is done.")
+
+
+def is_open(record: Record) -> bool:
+    """Whether an action has begun or may still begin."""
+    return violation_of(Kind.ONGOING, record) is None and not is_settled_well(record)
 
 
 def agreement(claim: Claim, record: Record) -> tuple[int, int]:
     """(values of the claim that the record holds, values that it contradicts)."""
     own = holding(record)
-    compared = [compare(value, own) for value in claim.values]
-    hits, clashes = sum(one == 1 for one in compared), sum(one == -1 for one in compared)
+    hits = clashes = 0
+    for sort, group in groupby(sorted((*claim.values, *claim.cited), key=attrgetter("sort")), key=attrgetter("sort")):
+        compared = [compare(value, own) for value in group]
+        hits += compared.count(1)
+        if sort not in EITHER or 1 not in compared:
+            clashes += compared.count(-1)
+    hits += sum(compare(value, own) == 1 for value in claim.hints)
+    clashes += odd(claim, record, own, hits)
     if claim.target is not None:
         same = claim.target.lower() in (record.target.lower(), record.target.lower().rpartition("/")[2])
         hits, clashes = hits + same, clashes + (not same)
     return hits, clashes
+
+
+EITHER = frozenset({"date", "time"})
+"""Of several values of these sorts one is enough: a range has an end that the action need not hold."""
 
 
 def holding(record: Record) -> Held:
@@ -145,12 +351,23 @@ def _tools(claim: Claim, ground: Ground) -> list[Tool]:
     if claim.tool is not None:
         tool = tool_of(claim.tool, ground)
         return [tool] if tool else []
-    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed]
+    looks = claim.verbs <= english().sets["looks"]
+    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed and (tool.mutating or looks)]
     best = max((score for score, _ in scored), default=0)
+    if best < FITS and claim.kind is not Kind.PROMISED:
+        return [tool for _, tool in scored if _holds(claim, tool, ground)]
     return [tool for score, tool in scored if score == best] if best >= FITS else []
 
 
-FITS = 3
+def _holds(claim: Claim, tool: Tool, ground: Ground) -> bool:
+    """Whether a tool may be meant by its verb, and one of its actions holds a value that the claim names."""
+    if not _verb_score(claim.verbs, vocabulary(tool), english()):
+        return False
+    return any(agreement(claim, record)[0] for record in ground.records if record.tool == tool.name)
+
+
+FITS = 2
+SURE = 3
 
 
 def fit(claim: Claim, tool: Tool) -> int:
@@ -164,11 +381,26 @@ def _fit(
 ) -> int:
     score = 3 if any(phrase <= words for phrase in own.phrases) else 0
     score += _verb_score(verbs, own, language)
+    if nouns & own.verbs:
+        score += 3 if not score else 0
+    if not score and not verbs & language.sets["generic"]:
+        return 0
     direct = nouns & own.nouns
+    if score == SYNONYM and not direct and _names_other_things(nouns, own, language):
+        return 1
     score += 2 * min(2, len(direct))
     if not direct and own.kin & _kin(nouns, language):
         score += 1
     return score
+
+
+SYNONYM = 2
+
+
+def _names_other_things(nouns: frozenset[str], own: Vocabulary, language: Language) -> bool:
+    """Whether a claim names things, and none of them is of a kind with what the tool is for."""
+    known = _kin(nouns, language)
+    return bool(known) and bool(own.kin) and not known & own.kin and not nouns & own.loose
 
 
 def _verb_score(verbs: Iterable[str], own: Vocabulary, language: Language) -> int:

@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from reviews.rules.guard.binding import Bound
 from reviews.rules.guard.claims import Claim
@@ -47,10 +49,12 @@ def _replaced(message: str, violated: Violated, ground: Ground, *, whole_lines: 
 
 
 def _place(claim: Claim, spans: list[tuple[int, int]], length: int) -> tuple[int, int]:
-    touched = [span for span in spans if span[0] < claim.end and claim.start < span[1]]
-    if not touched:
+    """The sentences that a claim touches, from the first to the last."""
+    first = bisect_right(spans, claim.start, key=itemgetter(1))
+    last = bisect_left(spans, claim.end, key=itemgetter(0))
+    if first >= last:
         return (claim.start, claim.end) if claim.start < claim.end else (length, length)
-    return touched[0][0], touched[-1][1]
+    return spans[first][0], spans[last - 1][1]
 
 
 def _written(message: str, places: dict[tuple[int, int], list[str]]) -> str:

@@ -25,7 +25,7 @@ class Form:
     kinds: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Language:
     """The data of one language, indexed."""
 
@@ -34,10 +34,26 @@ class Language:
     senses: Mapping[str, frozenset[str]]
     kin: Mapping[str, frozenset[str]]
     stop: frozenset[str]
+    sets: Mapping[str, frozenset[str]]
+    bare: frozenset[str]
 
     def lemmas(self, word: str) -> frozenset[str]:
         """The verbs that a word may be a form of."""
         return frozenset(form.lemma for form in self.forms.get(word, ()))
+
+    def phrasal(self, words: list[str]) -> list[str]:
+        """The words with each verb and its particle as the one verb that they mean: "called off" is "cancel"."""
+        made: list[str] = []
+        for word in words:
+            meant = self._meant(made[-1], word) if made else None
+            made = [*made[:-1], meant] if meant else [*made, word]
+        return made
+
+    def _meant(self, verb: str, particle: str) -> str | None:
+        known = self.data["reading"]["particles"]
+        return next(
+            (known[f"{lemma} {particle}"] for lemma in self.lemmas(verb) if f"{lemma} {particle}" in known), None
+        )
 
     def singular(self, word: str) -> str:
         """A noun without its plural ending."""
@@ -75,13 +91,16 @@ def read(data: Mapping[str, Any]) -> Language:
     for number, things in enumerate(data["things"]):
         for thing in things:
             kin.setdefault(thing, set()).add(str(number))
-    known = {*senses, *data["irregular"], *data.get("verbs", ())}
+    sets = data["reading"]["sets"]
+    known = {*senses, *data["irregular"], *data["verbs"], *sets["inert"], *sets["looks"], *sets["intransitive"]}
     return Language(
         data=data,
         forms=_forms(known, data),
         senses={lemma: frozenset(each) for lemma, each in senses.items()},
         kin={thing: frozenset(each) for thing, each in kin.items()},
         stop=frozenset(data["stop"]),
+        sets={name: frozenset(words) for name, words in data["reading"]["sets"].items()},
+        bare=frozenset(data["reading"]["idioms"]["bare"]),
     )
 
 

@@ -20,7 +20,7 @@ _ITEM = re.compile(r"\s*(?:[-+*•·▪◦‣●○■□➤➡→]|\(?\d{1,3}[.
 _BOX = re.compile(r"\s*(?:\[(?P<box>[ xX✓✔✅])\]|(?P<tick>[✓✔✅☑])|(?P<cross>[✗✘❌✖☒]))\s*:?\s*")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*([\w+-]*)")
-_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)")
+_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)|(?<=[a-z]{2})[.!?](?=(?:i|we|i've|we've|your|the|our)\b(?!\.))")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|mr|mrs|ms|dr|st|vs|approx|no|inc|ltd|co|jr|sr|prof|a\.m|p\.m|fig|min|max|dept|est|ref|acct)|\b[a-z])$"
 )
@@ -102,7 +102,20 @@ def sentences(folded: Folded) -> Iterator[Sentence]:
         yield from _sentence(folded, start, block.end, block)
 
 
+LONGEST = 800
+"""A sentence of more characters is read in pieces: nobody writes one, and the time stays within the text's length."""
+
+
 def _sentence(folded: Folded, start: int, end: int, block: Block) -> Iterator[Sentence]:
+    while end - start > LONGEST:
+        cut = folded.lower.rfind(" ", start + LONGEST // 2, start + LONGEST)
+        cut = cut if cut > 0 else start + LONGEST
+        yield from _piece(folded, start, cut, block)
+        start = cut
+    yield from _piece(folded, start, end, block)
+
+
+def _piece(folded: Folded, start: int, end: int, block: Block) -> Iterator[Sentence]:
     text = folded.lower[start:end]
     bare = text.strip()
     if bare:

@@ -16,6 +16,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
+from reviews.rules.guard.language import singular
+
 MOST = 4000
 """Of an action's own text, so many characters are looked at for values."""
 
@@ -29,13 +31,14 @@ _FOUND = re.compile(
     r"|\b\d[\d,]*(?:\.\d{1,2})?\s?(?:[€£]|(?:usd|eur|euros?|gbp|chf|jpy|inr|cad|aud|dollars?|pounds?|bucks|cents)\b))"
     rf"|\b(?P<monthday>{_MONTH}\s{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b(?![:.]\d))"
     rf"|\b(?P<daymonth>\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?![a-z]))"
-    r"|\b(?P<time>\d{1,2}(?::\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.)(?![a-z])|\d{1,2}:\d{2}\b)"
+    r"|\b(?P<time>(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s(?:am|pm|a\.m\.|p\.m\.)(?![a-z])|\d{1,2}(?::\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.)(?![a-z])|\d{1,2}:\d{2}\b)"
+    r"|(?P<serial>(?<![\w-])#?\d{2,}(?:-\d{2,})+(?![\w-]))"
     r"|(?P<id>(?<![a-z0-9])#?[a-z0-9]*(?:[a-z][_\-/.:#]?\d|\d[_\-/.:]?[a-z]|#\d)[a-z0-9]*(?:[_\-/.:][a-z0-9]+)*)"
     r"|(?P<path>(?<![\w/])[\w.-]*/[\w./-]+|\b[a-z0-9][\w-]*(?:\.[a-z0-9][\w-]*)+\b|\b[a-z]+(?:[_-][a-z0-9]+)+\b)"
     r"|(?P<number>\b\d[\d,]*(?:\.\d+)?\b%?)"
 )
 _ORDINARY = re.compile(
-    r"(?:\d+(?:st|nd|rd|th|x|k|h|m|s|d|min|hrs?|days?|am|pm|gb|mb|kb|tb|ms)|[a-z]{1,2}\d?|q[1-4]|24/7)"
+    r"(?:\d+(?:st|nd|rd|th|x|k|h|m|s|d|min|hrs?|days?|am|pm|gb|mb|kb|tb|ms)|[a-z]{1,2}|q[1-4]|h[12]|24/7)"
 )
 _DIGITS = re.compile(r"\d+")
 
@@ -112,7 +115,12 @@ def _day(text: str) -> tuple[str, str] | None:
     return "date", f"{month}-{int(digits.group())}"
 
 
+_HOURS = ["twelve", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+
 def _time(text: str) -> tuple[str, str] | None:
+    if text[0].isalpha():
+        text = f"{_HOURS.index(text.split()[0]) or 12} {text.split()[1]}"
     hour, minute = [*map(int, _DIGITS.findall(text)), 0][:2]
     if "p" in text and hour < 12:
         hour += 12
@@ -146,6 +154,7 @@ _READ = {
     "daymonth": _day,
     "time": _time,
     "id": _id,
+    "serial": lambda text: ("id", id_key(text)),
     "path": lambda text: ("path", text.strip(".,:;-")),
     "number": _plain_number,
 }
@@ -154,7 +163,7 @@ _READ = {
 def held(target: str, arguments: Mapping[str, Any], further: Iterable[str] = ()) -> Held:
     """What an action holds: the values of its target, its arguments and its evidence."""
     leaves = list(_leaves(arguments))
-    texts = [target, *(f"{name} {leaf}" for name, leaf in leaves), *further]
+    texts = [target, *target.split("/"), *(f"{name} {leaf}" for name, leaf in leaves), *further]
     return _held("\n".join(texts)[:MOST].lower(), tuple((name, str(leaf)) for name, leaf in leaves if _is_number(leaf)))
 
 
@@ -173,7 +182,8 @@ def _held(text: str, numbers: tuple[tuple[str, str], ...]) -> Held:
             by_sort["money"].add(_plain(number / 100))
     for key in by_sort.get("number", ()):
         by_sort.setdefault("id", set()).add(key)
-    words = frozenset(re.findall(r"[a-z]+|\d+", text))
+    found = re.findall(r"[a-z]+|\d+", text)
+    words = frozenset((*found, *map(singular, found)))
     return Held({sort: frozenset(keys) for sort, keys in by_sort.items()}, text, words)
 
 

@@ -1,22 +1,26 @@
 """The completion guard: whether a message may go out, and what may go out in its place (R-CG-01 to R-CG-22).
 
-1. Claims come as fields (`stated`) or from an extractor (`extra`). Each is bound to what is on record
-   (`binding`), and judged by its state (`codes`): what nothing bears out is a violation.
+1. Claims are read from the text (`reading`); fields (`stated`) and an extractor (`extra`) may add some, and clear none,
+   but that a field may say which of several actions is meant. Each is bound to what is on record (`binding`), and
+   judged by its state (`codes`): what nothing bears out is a violation.
 2. One violation blocks the message. A block always carries a corrected text (C-60): it tells what the record holds in
    the place of what it does not bear out, keeps the rest, and is itself allowed.
 3. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). The same input gives
    the same verdict.
+4. A claim that sums up ("All done"), or a state that could not be tied to an action, falls with the claim before it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from reviews.rules.guard.binding import Bound, bind
 from reviews.rules.guard.claims import Claim
-from reviews.rules.guard.codes import TAGS, Kind
+from reviews.rules.guard.codes import TAGS, Kind, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
+from reviews.rules.guard.reading import claims_in
 from reviews.rules.guard.records import Ground, Stated
 from reviews.rules.guard.values import values
 
@@ -78,8 +82,56 @@ def judge(message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, extr
 def _judged(
     message: str, ground: Ground, stated: tuple[Stated, ...], extra: tuple[Found, ...]
 ) -> list[tuple[Claim, Bound]]:
-    claims = [*(_extracted(each, message) for each in extra), *(_stated(each, message) for each in stated)]
-    return [(claim, bind(claim, ground)) for claim in claims]
+    own = claims_in(message, ground)
+    taken = {(claim.start, claim.end) for claim in own}
+    further = [
+        claim for claim in (_extracted(each, message) for each in extra) if (claim.start, claim.end) not in taken
+    ]
+    claims = [*own, *further, *(_stated(each, message) for each in stated)]
+    bound = [(claim, bind(claim, ground)) for claim in claims]
+    pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
+    return list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
+
+
+STATED = "stated"
+
+
+def _pointed(claim: Claim, bound: Bound | None, stated: list[tuple[Claim, Bound]]) -> Bound | None:
+    """Where several actions could be meant, a structured claim of the same words may say which (R-CG-18)."""
+    if bound is None or len(bound.records) < 2 or claim.whole or claim.rule == STATED:
+        return bound
+    said = [each for other, each in stated if other.start < claim.end and claim.start < other.end]
+    named = {record.action_id for each in said for record in each.records}
+    records = tuple(record for record in bound.records if record.action_id in named)
+    if len(records) != 1:
+        return bound
+    return replace(bound, records=records, code=violation_of(claim.kind, records[0]), detail="")
+
+
+def _spread(bound: list[tuple[Claim, Bound | None]]) -> Iterator[tuple[Claim, Bound]]:
+    """The claims that count. Where one is violated, what only sums up or goes on from it falls with it (rule 4)."""
+    violated = [each for claim, each in bound if each is not None and each.code is not None and claim.kind is Kind.DONE]
+    for claim, each in bound:
+        if violated and claim.kind is Kind.DONE and not claim.state:
+            if claim.whole and (each is None or each.code is None):
+                yield claim, _summed(violated)
+                continue
+            if each is None and claim.rule in GOES_WITH:
+                yield claim, violated[0]
+                continue
+        if each is not None:
+            yield claim, each
+
+
+GOES_WITH = frozenset({"state", "was done", "went through", "done, told in short"})
+
+
+def _summed(violated: list[Bound]) -> Bound:
+    records = tuple(dict.fromkeys(record.action_id for each in violated for record in each.records))
+    if len(violated) == 1 or len(records) == 1:
+        return violated[0]
+    known = {record.action_id: record for each in violated for record in each.records}
+    return Bound(Code.SILENT_CHAIN, tuple(known[each] for each in records), detail="Not every step is done.")
 
 
 def _violated(text: str, ground: Ground) -> list[tuple[Claim, Bound]]:
@@ -94,7 +146,7 @@ def _stated(claim: Stated, message: str) -> Claim:
         *span,
         quote=claim.statement,
         kind=Kind.DONE,
-        rule="stated",
+        rule=STATED,
         values=values(claim.statement.lower()),
         tool=claim.tool,
         action_id=claim.action_id,

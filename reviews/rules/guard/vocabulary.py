@@ -21,6 +21,7 @@ class Vocabulary:
     """The words of one tool."""
 
     verbs: frozenset[str]
+    head: frozenset[str]
     senses: frozenset[str]
     nouns: frozenset[str]
     kin: frozenset[str]
@@ -33,13 +34,15 @@ def vocabulary(tool: Tool) -> Vocabulary:
     """The words that may be said of a tool."""
     language = english()
     name = words_of(tool.name)
-    done = [word for phrase in tool.done for word in words_of(phrase)]
-    verbs = _verbs(language, [*name[:1], *done]) or _verbs(language, name)
+    done = [word for phrase in tool.done for word in language.phrasal(words_of(phrase))]
+    said = [verb for phrase in tool.done for verb in _said(language, language.phrasal(words_of(phrase)))]
+    verbs = _verbs(language, [*name[:1], *said]) or _verbs(language, name)
     things = [*name[1:], *words_of(re.sub(r"\{[^}]*\}", "", tool.target_template)), *done]
     things += [word for phrase in tool.object for word in words_of(phrase)]
     nouns = frozenset(language.singular(word) for word in things if word not in language.stop)
     return Vocabulary(
         verbs=verbs,
+        head=_verbs(language, name[:1]),
         senses=language.senses_of(verbs),
         nouns=nouns - verbs_only(language, verbs, tool),
         kin=frozenset(each for noun in nouns for each in language.kin.get(noun, ())),
@@ -62,6 +65,16 @@ def verbs_only(language: Language, verbs: frozenset[str], tool: Tool) -> frozens
         )
         - objects
     )
+
+
+def _said(language: Language, words: list[str]) -> list[str]:
+    """The verbs of a claim phrase: its first word, and every past form ("invite sent")."""
+    past = {"past", "participle"}
+    return [
+        word
+        for index, word in enumerate(words)
+        if index == 0 or any(form.kinds & past and word != form.lemma for form in language.forms.get(word, ()))
+    ]
 
 
 def _verbs(language: Language, words: list[str]) -> frozenset[str]:

@@ -1,0 +1,95 @@
+"""The guard: an outgoing message is judged before it goes out, and the verdict is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals import queries as before
+from approvals.operations.calls import NoSuchSession
+from console.api import guarding_schemas as schemas
+from console.api.caller import admits, caller_of
+from console.api.edge import answer, in_tenancy
+from console.api.pages import listed, place
+from console.speaking import speaker
+from ledger.rules.envelope import instant
+from reviews import queries as after
+from reviews.operations import guarding
+from reviews.rules.guard.records import Stated
+
+router = Router(tags=["Sessions"])
+
+
+@router.post(
+    "/sessions/{session_id}/guard",
+    summary="Judge a message before it goes out; a blocked one comes with a corrected text",
+    response=schemas.GuardAnswer,
+)
+@admits("agent")
+@in_tenancy
+def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse:
+    session = _seen(request, session_id)
+    verdict = guarding.guard(
+        speaker=speaker(session),
+        message=body.message,
+        stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target) for each in body.claims),
+        at=timezone.now(),
+    )
+    violations = [
+        {
+            "code": each.code,
+            "span": list(each.span),
+            "claim": each.claim,
+            "action_id": each.action_id,
+            "detail": each.detail,
+            "rule": each.rule,
+            "tag": each.tag,
+        }
+        for each in verdict.violations
+    ]
+    return answer({"verdict": verdict.verdict, "violations": violations, "corrected": verdict.corrected})
+
+
+@router.get(
+    "/sessions/{session_id}/guard",
+    summary="The guard's log of a session, newest first",
+    response=schemas.GuardLog,
+)
+@admits("agent", "oper", "audit", "person")
+@in_tenancy
+def guard_log(request: HttpRequest, session_id: UUID, wanted: Query[schemas.VerdictsWanted]) -> HttpResponse:
+    session = _seen(request, session_id)
+    rows = after.guard_verdicts(
+        session.tenant_id,
+        session_id=session_id,
+        code=wanted.code,
+        tag=wanted.tag,
+        before=place(wanted.cursor),
+        limit=wanted.limit + 1,
+    )
+    return listed(rows, wanted.limit, _row)
+
+
+def _row(verdict: Any) -> dict[str, Any]:
+    return {
+        "verdict_id": str(verdict.id),
+        "verdict": verdict.verdict,
+        "codes": verdict.codes,
+        "tags": verdict.tags,
+        "claims": verdict.claims,
+        "records": verdict.records,
+        "message_hash": verdict.message_hash,
+        "at": instant(verdict.at),
+    }
+
+
+def _seen(request: HttpRequest, session_id: UUID) -> Any:
+    caller = caller_of(request)
+    session = before.session(caller.tenant_id, session_id)
+    if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
+        raise NoSuchSession
+    return session

@@ -1,0 +1,489 @@
+"""Patterns: how a chunk says that something was done, is under way, was promised or has failed.
+
+Each pattern is a small function over the words of one chunk; the words that it asks for are data of the language. The
+first that fits names the rule. A pattern is *weak* where its words alone could as well be a fact that was read, or an
+adjective: such a claim counts only if it can be tied to an action on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reviews.rules.guard.codes import Kind
+from reviews.rules.guard.language import Language
+
+GOES_ON = "goes on"
+STOPPED = "stopped or failed"
+MENTION = "mention"
+ARROWS = frozenset({"\u2192", "->", "=>"})
+PARTICIPLES = frozenset({"past", "participle"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a pattern found: kind, rule, the verbs, where the predicate stands; `agent`: the speaker did it."""
+
+    kind: Kind
+    rule: str
+    verbs: frozenset[str]
+    at: int
+    weak: bool = False
+    agent: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """The words of one chunk, and what is known of what stands around it."""
+
+    words: tuple[str, ...]
+    kinds: tuple[str, ...]
+    lead: str
+    mark: str
+    prior: Said | None
+    language: Language
+    item: bool = False
+    ticked: bool | None = None
+    first: bool = False
+    last: bool = False
+    before_colon: bool = False
+    after_verb: bool = False
+
+    def has(self, name: str, upto: int | None = None) -> bool:
+        """Whether one of the words before a place is in a set of the language."""
+        return any(word in self.language.sets[name] for word in self.words[:upto])
+
+    def is_in(self, index: int, name: str) -> bool:
+        """Whether the word at a place is in a set."""
+        return 0 <= index < len(self.words) and self.words[index] in self.language.sets[name]
+
+    def lemmas(self, index: int, *kinds: str) -> frozenset[str]:
+        """The verbs that the word at a place may be, in one of these forms."""
+        if not 0 <= index < len(self.words) or self.kinds[index] != "word":
+            return frozenset()
+        word = self.words[index]
+        found = {form.lemma for form in self.language.forms.get(word, ()) if form.kinds & set(kinds)}
+        if not found and "unknown" in kinds and _looks_past(word):
+            found = {word}
+        return frozenset(found)
+
+    def skip(self, index: int) -> int:
+        """The next place that is no adverb."""
+        while index < len(self.words) and (self.is_in(index, "adverbs") or self.words[index].endswith("ly")):
+            index += 1
+        return index
+
+    def agent(self) -> int:
+        """Where the speaker or its team stands as a subject, else -1."""
+        for index, word in enumerate(self.words):
+            if word in ("i", "we"):
+                if self.words[index + 1 : index + 2] == ("speak",):
+                    return -1
+                return index
+            if word in self.language.sets["teams"] and "our" in self.words[:index]:
+                return index
+            if word in self.language.sets["others"] or (self.language.forms.get(word) and index > 6):
+                return -1
+        return -1
+
+
+def _after_failure(view: View) -> bool:
+    """ "It was returned and booked back": what goes on from a failure claims nothing."""
+    return view.prior is not None and view.prior.kind is Kind.FAILED and view.lead == "and" and view.agent() < 0
+
+
+def denied(view: View) -> bool:
+    """Whether a chunk says that something did not happen."""
+    negated = any(
+        word in view.language.sets["negators"] and view.words[index + 1 : index + 2] != ("longer",)
+        for index, word in enumerate(view.words)
+    )
+    return negated or (view.words[:2] == ("have", "yet")) or "yet to" in " ".join(view.words)
+
+
+def _looks_past(word: str) -> bool:
+    return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))
+
+
+def said(view: View) -> Said | None:
+    """What a chunk says, by the first pattern that fits; what is denied or only possible says nothing."""
+    failed = _failed(view)
+    if failed is not None:
+        return failed
+    if denied(view) or _after_failure(view):
+        return None
+    for pattern in PATTERNS:
+        found = pattern(view)
+        if found is not None:
+            return found
+    return None
+
+
+def _failed(view: View) -> Said | None:
+    """I could not …, … failed, … did not go through."""
+    words = view.words
+    for index, word in enumerate(words):
+        if word in {"unable", "failed"} and words[index + 1 : index + 2] == ("to",):
+            return Said(Kind.FAILED, "unable to", view.lemmas(index + 2, "base"), index + 2)
+        if word == "could" and words[index + 1 : index + 2] == ("not",):
+            verb = view.skip(index + 2)
+            verb = verb + 1 if words[verb : verb + 1] == ("be",) else verb
+            return Said(Kind.FAILED, "could not", view.lemmas(verb, "base", "participle"), verb)
+        if word == "did" and words[index + 1 : index + 2] == ("not",) and view.is_in(index + 2, "succeeds"):
+            return Said(Kind.FAILED, "did not succeed", frozenset(), index + 2)
+        if word in view.language.sets["failures"] and _is_predicate(view, index) and view.ticked is not True:
+            if word in view.language.sets["meant"]:
+                return Said(Kind.FAILED, STOPPED, view.lemmas(index, "past"), index)
+            return Said(Kind.FAILED, "failed", _gerund_before(view, index), index)
+        if word in view.language.sets["undone"] and view.has("be", index) and "by" in words[index:]:
+            return Said(Kind.FAILED, "undone", frozenset(), index)
+    return None
+
+
+def _gerund_before(view: View, index: int) -> frozenset[str]:
+    """Publishing … failed."""
+    return view.lemmas(0, "gerund") if index else frozenset()
+
+
+def _is_predicate(view: View, index: int) -> bool:
+    if view.has("negators", index) or view.has("modals", index):
+        return False
+    before = view.words[index - 1] if index else ""
+    if before in view.language.sets["determiners"] or before in view.language.sets["others"]:
+        return False
+    following = view.words[index + 1] if index + 1 < len(view.words) else ""
+    return following not in view.language.sets["determiners"] or index == 0
+
+
+def _promised(view: View) -> Said | None:
+    """I will …, I am going to …, and a second verb after one."""
+    agent = view.agent()
+    if view.prior is not None and view.prior.kind is Kind.PROMISED and agent < 0 and view.lead in {"and", ""}:
+        return _promised_too(view)
+    if agent < 0 and not (view.first and view.words[:1] == ("will",)):
+        return None
+    at = _after_will(view, view.skip(agent + 1))
+    if at < 0:
+        return None
+    verbs = _promised_verbs(view, at)
+    return Said(Kind.PROMISED, "promised", verbs, at, agent=True) if _acts(view, verbs) else None
+
+
+def _promised_too(view: View) -> Said | None:
+    at = view.skip(0)
+    if view.words[at : at + 1] == ("will",):
+        at = view.skip(at + 1)
+    verbs = view.lemmas(at, "base") if not view.has("others", at) else frozenset()
+    if not verbs and view.lead == "and" and view.is_in(at + 1, "determiners") and _is_verb_like(view, at):
+        verbs = frozenset({view.words[at]})
+    acts = _acts(view, verbs) and "alone" not in view.words
+    return Said(Kind.PROMISED, "promised too", verbs, at, agent=True) if acts else None
+
+
+def _after_will(view: View, at: int) -> int:
+    """The place behind "will" or "am going to", else -1."""
+    words = view.words
+    if words[at : at + 1] in (("will",), ("shall",)):
+        return view.skip(at + 1)
+    if words[at : at + 1] in (("am",), ("are",)) and words[at + 1 : at + 3] == ("going", "to"):
+        return view.skip(at + 3)
+    return -1
+
+
+def _promised_verbs(view: View, at: int) -> frozenset[str]:
+    """… call, … be calling, … have it notarised, … keep calling."""
+    match view.words[at : at + 1]:
+        case ("be",):
+            return view.lemmas(at + 1, "gerund")
+        case ("have",):
+            late = range(at + 2, len(view.words))
+            return frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
+        case ("keep",) if view.words[at + 1 : at + 2] == ("you",):
+            return frozenset()
+        case ("keep",):
+            return view.lemmas(at + 1, "gerund") or frozenset({"keep"})
+    return view.lemmas(at, "base") or (frozenset({view.words[at]}) if _is_verb_like(view, at) else frozenset())
+
+
+def _is_verb_like(view: View, at: int) -> bool:
+    return (
+        at < len(view.words)
+        and view.kinds[at] == "word"
+        and not any(
+            view.is_in(at, name) for name in ("negators", "determiners", "modals", "be", "have", "agent", "others")
+        )
+    )
+
+
+def _acts(view: View, verbs: frozenset[str]) -> bool:
+    return bool(verbs) and not verbs & view.language.sets["inert"]
+
+
+def _ongoing(view: View) -> Said | None:
+    """I am …ing, … is being …, …ing now."""
+    words = view.words
+    agent = view.agent()
+    if agent >= 0:
+        at = view.skip(agent + 1)
+        if words[at : at + 1] in (("am",), ("are",)):
+            verbs = view.lemmas(view.skip(at + 1), "gerund")
+            if _acts(view, verbs):
+                return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
+    for index, word in enumerate(words):
+        if (
+            word == "being"
+            and index
+            and view.words[index - 1] in view.language.sets["be"] | view.language.sets["adverbs"]
+        ):
+            verbs = view.lemmas(view.skip(index + 1), *PARTICIPLES)
+            return Said(Kind.ONGOING, "being done", verbs, index) if _acts(view, verbs) else None
+    start = view.skip(0)
+    verbs = view.lemmas(start, "gerund")
+    now = any(word in view.language.sets["time_words"] for word in words[start + 1 :])
+    again = view.prior is not None and view.prior.kind is Kind.ONGOING and view.prior.agent
+    if _acts(view, verbs) and (now or again) and not _has_finite(view, start + 1):
+        return Said(Kind.ONGOING, "doing now", verbs, start, agent=True)
+    return None
+
+
+def _has_finite(view: View, index: int) -> bool:
+    return any(
+        word in view.language.sets["be"] or word in {"has", "will", "would", "failed", "loses", "did"}
+        for word in view.words[index:]
+    )
+
+
+def _acted(view: View) -> Said | None:
+    """I have …ed, we …ed, our team has …ed, and a second verb after one."""
+    agent = view.agent()
+    if agent < 0:
+        return _acted_too(view)
+    words = view.words
+    at = view.skip(agent + 1)
+    perfect = words[at : at + 1] in (("have",), ("has",))
+    if not perfect and words[at : at + 1] in (("took",), ("gave",), ("had",)):
+        return _with_noun(view, at)
+    if words[at : at + 1] == ("did",):
+        return None if "all" in words[:agent] else Said(Kind.DONE, "I did", frozenset({"do"}), at, agent=True)
+    return _perfect(view, view.skip(at + 1)) if perfect else _simple(view, at)
+
+
+def _perfect(view: View, at: int) -> Said | None:
+    """I have …ed; gone ahead and …ed; been through …; had a look."""
+    words = view.words
+    if words[at : at + 2] in (("gone", "ahead"), ("went", "ahead")):
+        at = view.skip(at + 2)
+        if at >= len(words):
+            return Said(Kind.DONE, GOES_ON, frozenset(), at, agent=True)
+    if words[at : at + 1] == ("been",):
+        at = view.skip(at + 1)
+        through = words[at : at + 1] == ("through",)
+        return Said(Kind.DONE, "looked", frozenset({"look"}), at, agent=True) if through else None
+    if words[at : at + 1] == ("had",):
+        return _with_noun(view, at)
+    at = _late(view, at)
+    return _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown") or view.lemmas(at, "base"))
+
+
+def _simple(view: View, at: int) -> Said | None:
+    """I …ed; I managed to …."""
+    if view.words[at : at + 2] == ("managed", "to"):
+        return _own(view, at, view.lemmas(at + 2, "base"))
+    return _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
+
+
+def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
+    if verbs == {"go"}:
+        if view.words[at + 1 : at + 2] not in (("through",), ("over",)):
+            return None
+        verbs = frozenset({"look"})
+    told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))
+    if told or "alone" in view.words or not _acts(view, verbs):
+        return None
+    return Said(Kind.DONE, "I have done", verbs, at, agent=True)
+
+
+def _late(view: View, at: int) -> int:
+    """ "I have the invitation already sent": the participle behind its object, where there is one."""
+    late = range(at + 1, len(view.words))
+    found = (index for index in late if view.lemmas(index, "participle") and view.is_in(index - 1, "adverbs"))
+    return at if view.lemmas(at, *PARTICIPLES) else next(found, at)
+
+
+def _with_noun(view: View, at: int) -> Said | None:
+    """had a look, took a snapshot, gave her a ring."""
+    tail = view.words[at + 1 : at + 5]
+    verbs = frozenset(lemma for word in tail for lemma in view.language.lemmas(word) if lemma == word)
+    if view.words[at] == "had" and not any(word in {"a", "another"} for word in tail):
+        return None
+    return (
+        Said(Kind.DONE, "took", verbs or frozenset({"take"}), at, agent=True)
+        if verbs or view.words[at] != "had"
+        else None
+    )
+
+
+def _acted_too(view: View) -> Said | None:
+    prior = view.prior
+    if prior is None or not prior.agent or prior.kind is not Kind.DONE:
+        return None
+    at = view.skip(0)
+    if view.words[at : at + 1] in (("have",), ("has",)):
+        at = _late(view, view.skip(at + 1))
+    if view.words[at : at + 1] == ("had",):
+        return _with_noun(view, at)
+    verbs = view.lemmas(at, *PARTICIPLES)
+    if view.mark == ")" and not view.lead:
+        return None
+    return Said(Kind.DONE, "and did", verbs, at, agent=True) if _acts(view, verbs) else None
+
+
+def _passive(view: View) -> Said | None:
+    """… has been …ed, … was …ed, … got …ed, … is …ed."""
+    for index, word in enumerate(view.words):
+        if word not in view.language.sets["be"] or (index == 0 and word != "been"):
+            continue
+        at = view.skip(index + 1)
+        if view.words[at : at + 1] == ("been",):
+            at = view.skip(at + 1)
+        verbs = view.lemmas(at, "participle") or _unmarked(view, at)
+        if not verbs or "did" in view.words[:index] or view.words[at : at + 2] == ("turned", "down"):
+            continue
+        if view.words[index - 1] in {"had", "to"} or view.words[index - 2 : index - 1] in (("had",),):
+            return None
+        perfect = "been" in view.words[index - 1 : at] or word in {"got"}
+        if (
+            word in {"get", "gets"}
+            or "still" in view.words[:at]
+            or view.has("modals", index)
+            or (view.has("others", index) and word not in {"is", "are"})
+        ):
+            return None
+        if _by_others(view, at + 1) or (word in {"is", "are"} and not perfect and view.has("policy")):
+            return None
+        return Said(Kind.DONE, "was done", verbs, at, weak=not perfect) if _acts(view, verbs) else None
+    return None
+
+
+def _unmarked(view: View, at: int) -> frozenset[str]:
+    """ "all photo is restore", "the service is restart already": a participle without its ending."""
+    verbs = view.lemmas(at, "base")
+    if at + 1 < len(view.words) and view.words[at + 1] != "already":
+        return frozenset()
+    return verbs if verbs and view.words[at] not in view.language.sets["states"] else frozenset()
+
+
+def _went(view: View) -> Said | None:
+    """… went through, … has gone out, … is on its way."""
+    words = view.words
+    for index in range(1, len(words) - 1):
+        if words[index] in {"went", "gone", "go", "got"} and words[index + 1] in {
+            "through",
+            "out",
+            "live",
+            "up",
+            "in",
+            "over",
+        }:
+            if view.has("modals", index) or view.has("others", index) or "wrong" in words:
+                return None
+            return Said(Kind.DONE, "went through", frozenset({"go"}), index)
+    return None
+
+
+def _by_others(view: View, index: int) -> bool:
+    for at in range(index, len(view.words) - 1):
+        if view.words[at] == "by":
+            return view.words[at + 1] not in view.language.sets["by_us"] and view.kinds[at + 1] == "word"
+    return False
+
+
+def _bare_verb(view: View) -> Said | None:
+    """Pushed to main; sent; - [x] removed from vpn."""
+    at = view.skip(0)
+    verbs = view.lemmas(at, *PARTICIPLES)
+    if verbs and view.is_in(at, "base_is_past") and not view.ticked:
+        return None
+    if not verbs and view.ticked and view.first:
+        verbs = view.lemmas(at, "base")
+    if not _acts(view, verbs) or _by_others(view, at + 1) or verbs <= view.language.sets["intransitive"]:
+        return None
+    if view.prior is not None and view.prior.kind is Kind.FAILED:
+        return None
+    if not view.first and view.prior is None and view.after_verb and view.mark not in {":", "("}:
+        return None
+    if (
+        view.lead in {"as", "which", "who", "that", "than"}
+        or (view.mark == ")" and not view.lead)
+        or (view.words[at + 1 : at + 2] == ("it",) and view.words[at] == "got")
+    ):
+        return None
+    if view.before_colon and len(view.words) > at + 1:
+        return None
+    return Said(Kind.DONE, "did", verbs, at, weak=_is_adjective(view, at), agent=view.first or view.prior is not None)
+
+
+def _is_adjective(view: View, at: int) -> bool:
+    """ "… , attached files": a participle before a noun, where no sentence begins."""
+    if view.first or view.mark in {":", "\u2192", "->"} or at + 1 >= len(view.words):
+        return False
+    after = view.words[at + 1]
+    return (
+        view.kinds[at + 1] == "word"
+        and after not in view.language.sets["after_verb"] | view.language.sets["determiners"]
+    )
+
+
+def _telegraphic(view: View) -> Said | None:
+    """Snapshot taken; ticket 48211 opened; auth restarted."""
+    for index in range(1, len(view.words)):
+        verbs = view.lemmas(index, "participle")
+        if not verbs or view.is_in(index - 1, "determiners") or view.has("others", index):
+            continue
+        if view.has("be", index) or view.has("modals", index) or _by_others(view, index + 1):
+            return None
+        following = view.words[index + 1] if index + 1 < len(view.words) else ""
+        if following and following not in view.language.sets["after_verb"]:
+            continue
+        if not _acts(view, verbs) or view.agent() >= 0:
+            return None
+        weak = verbs <= view.language.sets["intransitive"]
+        return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
+    return None
+
+
+def _state(view: View) -> Said | None:
+    """… is live, … are with the customer, label ready, … gone."""
+    words = view.words
+    soon = "should" in words and any(word in view.language.sets["reached"] or word == "now" for word in words)
+    others = words[0] in view.language.sets["others"] and not (words[:2] == ("you", "are") and "now" in words)
+    if (view.has("modals") and not soon) or view.has("open") or view.agent() >= 0 or others:
+        return None
+    if (view.before_colon and len(words) > 1) or _by_others(view, 0):
+        return None
+    for index, word in enumerate(words):
+        if word in view.language.sets["states"] and (index or view.mark in {":", "\u2014", "\u2192"}):
+            return Said(Kind.DONE, "state", view.language.lemmas(word), index, weak=True)
+        if words[index : index + 2] == ("a", "go"):
+            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
+        if word in view.language.sets["be"] and index and view.is_in(view.skip(index + 1), "particles"):
+            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
+        if word in view.language.sets["reached"] and index and words[index - 1] not in {"a", "and"}:
+            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
+    return (
+        Said(Kind.DONE, MENTION, frozenset(), 0, weak=True)
+        if len(words) > 1 or view.ticked or view.mark in ARROWS
+        else None
+    )
+
+
+PATTERNS: tuple[Callable[[View], Said | None], ...] = (
+    _promised,
+    _ongoing,
+    _acted,
+    _went,
+    _passive,
+    _bare_verb,
+    _telegraphic,
+    _state,
+)

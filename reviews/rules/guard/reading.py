@@ -1,0 +1,318 @@
+"""Reading a message: every claim in it of an action that was done, is under way, was promised or has failed (R-CG-17).
+
+1. Nothing is claimed by a question, a condition, a denial, a possibility, an instruction, a plan, a rule of the house,
+   quoted words, code, or by what somebody else did; all of these are told by words of the language (data).
+2. What is left is read chunk by chunk (`patterns`). A chunk without a subject goes on with the one before it.
+3. A claim's words are those of its chunk, and of the label before it ("Refund: issued"). A claim that names nothing
+   ("Done.") is about all that was attempted.
+4. The guard's own sentences about this ground are no claims (`frames`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from reviews.rules.guard.claims import Claim
+from reviews.rules.guard.codes import Kind
+from reviews.rules.guard.folding import Folded, fold
+from reviews.rules.guard.frames import all_frames
+from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.patterns import GOES_ON, MENTION, Said, View, said
+from reviews.rules.guard.records import Ground
+from reviews.rules.guard.segments import Block, Sentence, sentences
+from reviews.rules.guard.tokens import Chunk, chunks, tokens
+from reviews.rules.guard.values import Value, values
+
+LOOSE = frozenset({MENTION, "state", "done, told in short", "was done"})
+"""Rules whose weak claims count only in a message that tells of nothing open, failed or denied."""
+_SPACES = re.compile(r"[^\w' ]+")
+_OF = re.compile(r"\b(\w+) (?:out )?of (?:the )?(\d+|two|three|four|five|six|seven|eight|nine|ten)\b")
+
+
+def claims_in(message: str, ground: Ground) -> list[Claim]:
+    """The claims of a message, in order."""
+    language = english()
+    folded = _without_quotes(_without_frames(fold(message), ground))
+    stale = any(record.stale for record in ground.records)
+    doubt = _doubt(folded.lower, language)
+    found: list[Claim] = []
+    section = ""
+    for sentence in sentences(folded):
+        section = _section(folded, sentence, section, language)
+        if section and sentence.block.kind in {"item", "row"} and sentence.block.ticked is not True:
+            continue
+        reader = _Reader(folded, sentence, language, message)
+        own = [_weighed(each, doubt) for each in reader.claims()]
+        if stale and not sentence.question:
+            own += reader.conditions(own)
+        found.extend(own)
+    return found
+
+
+def _without_frames(folded: Folded, ground: Ground) -> Folded:
+    """The text with the guard's own sentences blanked out."""
+    text, lower = folded.text, folded.lower
+    for frame in all_frames(ground):
+        shown = fold(frame).lower
+        at = lower.find(shown)
+        while at >= 0:
+            blank = "\n" * len(shown)
+            lower = lower[:at] + blank + lower[at + len(shown) :]
+            text = text[:at] + blank + text[at + len(shown) :]
+            at = lower.find(shown, at + len(shown))
+    return folded if lower == folded.lower else Folded(text, lower, folded.places)
+
+
+def _doubt(text: str, language: Language) -> int:
+    """2 where a message says that something is open, failed, unknown or denied; 1 where it could; else 0."""
+    text = text.replace("n't", " not")
+    words = set(re.findall(r"[a-z]+", text))
+    if words & language.sets["disclosing"]:
+        return 2
+    if any(phrase in text for phrase in language.data["reading"]["disclosing_phrases"]):
+        return 2
+    return int(bool(words & language.sets["hedging"]))
+
+
+def _weighed(claim: Claim, doubt: int) -> Claim:
+    """A weak claim counts only in a message that tells of nothing open; what cites a receipt always does."""
+    enough = 1 if claim.rule == MENTION else 2
+    loose = claim.weak and claim.rule in LOOSE and doubt >= enough and not claim.whole and not claim.cited
+    return replace(claim, loose=loose, result=claim.result and doubt < 2)
+
+
+_QUOTE = re.compile(r'"[^"]{0,2000}"')
+
+
+def _without_quotes(folded: Folded) -> Folded:
+    """The text with quoted words blanked out; one or two words in quotes are the speaker's own."""
+    if '"' not in folded.lower:
+        return folded
+    lower = _QUOTE.sub(_blanked, folded.lower)
+    return Folded(folded.text, lower, folded.places)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    inner = match.group()[1:-1]
+    return match.group() if len(inner.split()) < 3 else '"' + "_" * len(inner) + '"'
+
+
+def _section(folded: Folded, sentence: Sentence, before: str, language: Language) -> str:
+    """Whether the items that follow are a plan or an instruction: "Proposed steps:" (rule 1)."""
+    if sentence.block.kind in {"item", "row"}:
+        return before
+    words = set(re.findall(r"[a-z']+", folded.lower[sentence.start : sentence.end]))
+    return "plan" if words & language.sets["planning"] else ""
+
+
+class _Reader:
+    """One sentence being read."""
+
+    def __init__(self, folded: Folded, sentence: Sentence, language: Language, message: str) -> None:
+        self.folded = folded
+        self.sentence = sentence
+        self.language = language
+        self.message = message
+        self.text = folded.lower[sentence.start : sentence.end]
+        self.values = [
+            Value(value.sort, value.key, value.start + sentence.start, value.end + sentence.start)
+            for value in values(self.text)
+        ]
+
+    def claims(self) -> Iterator[Claim]:
+        """The claims of the sentence (rules 1 to 3)."""
+        block = self.sentence.block
+        if (
+            block.ticked is False
+            and block.kind == "item"
+            and "[" in self.folded.lower[max(0, block.start - 5) : block.start]
+        ):
+            return
+        bare = _SPACES.sub("", self.text).strip()
+        if bare in self.language.bare and not self.sentence.question and not block.fenced:
+            yield self._bare(self.sentence.start, self.sentence.end)
+            return
+        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        if self.sentence.question:
+            parts = self._unasked(parts)
+        yield from self._read(parts, block)
+
+    def _unasked(self, parts: list[Chunk]) -> list[Chunk]:
+        """What a question says before it asks: "Sent, anything else?"."""
+        starts = self.language.sets["question_starts"]
+        asking = starts - self.language.sets["interjections"]
+        for index in range(len(parts) - 1, 0, -1):
+            if parts[index].tokens[0].text in starts and parts[index].mark in {",", "\u2014", "-", ")"}:
+                asked = any(part.tokens[0].text in asking for part in parts[:index])
+                return [] if asked else parts[:index]
+        return []
+
+    def _read(self, parts: list[Chunk], block: Block) -> Iterator[Claim]:
+        prior: Said | None = None
+        conditional = False
+        for index, part in enumerate(parts):
+            conditional = self._is_conditional(part, index, before=conditional)
+            if conditional or self._reported(parts, index):
+                prior = None
+                continue
+            if not block.fenced and self._is_bare(part, index):
+                yield self._bare(part.start, part.end)
+                prior = Said(Kind.DONE, "bare", frozenset(), 0, agent=True)
+                continue
+            found = said(self._view(part, parts, index, prior, block))
+            if found is not None and self._counts(found, parts, index, block):
+                yield self._claim(found, part, parts, index)
+            if found is None or found.rule not in {MENTION, "state"}:
+                prior = found
+            elif self._tells(part):
+                prior = None
+
+    def _is_conditional(self, part: Chunk, index: int, *, before: bool) -> bool:
+        sets = self.language.sets
+        opens = not part.lead and index == 0 and part.tokens[0].text in sets["conditional_starts"]
+        return (
+            part.lead in sets["conditional"] or opens or (before and part.lead in {"and", "or", "n"} and not part.mark)
+        )
+
+    def _is_bare(self, part: Chunk, index: int) -> bool:
+        bare = _SPACES.sub("", " ".join(part.words)).strip()
+        return bare in self.language.bare and (index == 0 or part.mark in {",", ":", "\u2014"})
+
+    def _tells(self, part: Chunk) -> bool:
+        """Whether a chunk has a verb of its own in the past or the third person."""
+        forms = (form for word in part.words for form in self.language.forms.get(word, ()))
+        return any(form.kinds & {"past", "third"} for form in forms)
+
+    def _counts(self, found: Said, parts: list[Chunk], index: int, block: Block) -> bool:
+        return found.rule != GOES_ON and not self._is_part(parts, index) and self._is_ours(found, block)
+
+    def _is_ours(self, found: Said, block: Block) -> bool:
+        """In a fenced block only what the speaker says in the first person is its own."""
+        return not block.fenced or found.rule in {"I have done", "promised"}
+
+    def _is_part(self, parts: list[Chunk], index: int) -> bool:
+        """Whether it says how much of a whole was done: "1 of 3" tells that not all was."""
+        text = " ".join(word for part in parts[index : index + 2] for word in part.words)
+        return any(one != other for one, other in _OF.findall(text))
+
+    def conditions(self, own: list[Claim]) -> Iterator[Claim]:
+        """What is told as current: it must not rest on a reading that is out of date (R-CG-08)."""
+        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        sets = self.language.sets
+        if any(word in sets["hedged"] for part in parts for word in part.words):
+            return
+        for part in parts:
+            words = part.words
+            start, end = self.folded.span(part.start, part.end)
+            if any(claim.start < end and start < claim.end and not claim.weak for claim in own):
+                continue
+            spoken = words[0] in sets["others"] | sets["agent"] or any(word in sets["modals"] for word in words)
+            spoken = spoken or bool(sets["open"] & set(words))
+            if (
+                not spoken
+                and sets["present"] & set(words[1:] if part.lead == "" else words)
+                and part.lead not in sets["conditional"]
+            ):
+                found = Said(Kind.DONE, "told as current", frozenset(), 0)
+                yield replace(self._claim(found, part, [part], 0), state=True, whole=False, weak=False)
+
+    def _reported(self, parts: list[Chunk], index: int) -> bool:
+        """Whether a chunk is what somebody is said to have said."""
+        part = parts[index]
+        words = part.words
+        if part.lead == "that" and index:
+            before = parts[index - 1].words
+            return (any(word in self.language.sets["speech"] for word in before) and "had" in words) or "you" in before[
+                :1
+            ]
+        return any(
+            word == "had" and following not in {"a", "another", "to", "the"}
+            for word, following in zip(words, [*words[1:], ""], strict=True)
+        )
+
+    def _view(self, part: Chunk, parts: list[Chunk], index: int, prior: Said | None, block: Block) -> View:
+        return View(
+            words=tuple(token.text for token in part.tokens),
+            kinds=tuple(token.kind for token in part.tokens),
+            lead=part.lead,
+            mark=part.mark,
+            prior=prior,
+            language=self.language,
+            item=block.kind in {"item", "row"},
+            ticked=block.ticked,
+            first=index == 0,
+            last=index == len(parts) - 1,
+            after_verb=index > 0 and self._tells(parts[index - 1]),
+            before_colon=(index + 1 < len(parts) and parts[index + 1].mark == ":") or self.text.rstrip().endswith(":"),
+        )
+
+    def _bare(self, start: int, end: int) -> Claim:
+        span = self.folded.span(start, end)
+        return Claim(*span, self.message[span[0] : span[1]], Kind.DONE, "says done", whole=True)
+
+    def _claim(self, found: Said, part: Chunk, parts: list[Chunk], index: int) -> Claim:
+        words = list(part.words)
+        start, end = part.start, part.end
+        own = [value for value in self.values if start <= value.start < end]
+        if index and part.mark in {":", "\u2014", "-", "\u2192", "->", "=>", "|", "("}:
+            words += parts[index - 1].words
+            own += [value for value in self.values if parts[index - 1].start <= value.start < parts[index - 1].end]
+            if part.mark != "(":
+                start = parts[index - 1].start
+        if self.sentence.block.kind == "row" and index:
+            words += parts[0].words
+            own += [value for value in self.values if parts[0].start <= value.start < parts[0].end and value not in own]
+        cited = self._cited(parts, index)
+        hints = self._hints(parts, index) if not own else ()
+        verbs = found.verbs
+        meant = set(self.language.phrasal(part.words)) - set(part.words)
+        verbs = frozenset(meant) or verbs
+        nouns = frozenset(self.language.singular(word) for word in words) - self.language.stop - found.verbs
+        whole = found.kind is Kind.DONE and self._is_whole(words, own, found)
+        span = self.folded.span(start, end)
+        return Claim(
+            *span,
+            quote=self.message[span[0] : span[1]],
+            kind=found.kind,
+            rule=found.rule,
+            verbs=verbs,
+            nouns=nouns,
+            words=frozenset(words),
+            values=tuple(own),
+            cited=cited,
+            hints=hints,
+            whole=whole,
+            weak=found.weak,
+            result=found.weak and self._is_result(found, part.words),
+        )
+
+    def _is_result(self, found: Said, words: list[str]) -> bool:
+        """Whether it tells what something came to: it is …, you are now …, it has …."""
+        return found.rule in {"state", "went through"} or "now" in words
+
+    def _is_whole(self, words: list[str], own: list[Value], found: Said) -> bool:
+        """Whether it is about all that was asked for: every step, both of them, end to end."""
+        if (
+            found.rule in {MENTION, "I have done", "and did"}
+            or found.verbs & self.language.sets["intransitive"]
+            or any(value.sort in {"id", "money", "email"} for value in own)
+        ):
+            return False
+        return bool(self.language.sets["whole"] & set(words)) or words.count("end") > 1
+
+    def _hints(self, parts: list[Chunk], index: int) -> tuple[Value, ...]:
+        """The values of the chunk before, for a pronoun: "412 was a duplicate, so I closed it"."""
+        if not index or not {"it", "them", "one", "that"} & set(parts[index].words):
+            return ()
+        before = parts[index - 1]
+        return tuple(value for value in self.values if before.start <= value.start < before.end)
+
+    def _cited(self, parts: list[Chunk], index: int) -> tuple[Value, ...]:
+        """The ids in the bracket or the apposition right behind a claim: "(re_81)", "ref RS-19"."""
+        following = parts[index + 1 : index + 2]
+        if not following or following[0].mark not in {"(", ","} or len(following[0].tokens) > 4:
+            return ()
+        part = following[0]
+        return tuple(value for value in self.values if part.start <= value.start < part.end and value.sort == "id")

@@ -1,0 +1,130 @@
+"""The guard over HTTP: judged against the session's own record, kept with its grounds, shown on the session's page."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from ledger.models import Event
+from ledger.queries import record
+from ledger.tenancy import tenancy
+from reviews import queries
+from tests.workshop import DELETE, Clock, Workshop
+
+LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
+
+
+@pytest.fixture
+def session(shop: Workshop) -> str:
+    return str(shop.session()["session_id"])
+
+
+def judged(shop: Workshop, session: str, message: str = LIE, claims: Any = ()) -> Any:
+    answer = shop.agent.post(f"/sessions/{session}/guard", {"message": message, "claims": list(claims)})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def called(shop: Workshop, session: str, tool: str = "delete_document") -> dict[str, Any]:
+    pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
+    body = {"call_id": "one", "tool": tool, "arguments": DELETE, "pin_hash": pin}
+    result: dict[str, Any] = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
+    return result
+
+
+@pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")
+def test_a_claim_of_what_was_never_called_is_held_back(shop: Workshop, session: str):
+    answer = judged(shop, session)
+    assert answer["verdict"] == "BLOCK"
+    [violation] = answer["violations"]
+    assert violation["code"] == "PHANTOM"
+    assert violation["tag"] == "PHANTOM_ACTION"
+    start, end = violation["span"]
+    assert LIE[start:end] == violation["claim"] == "I have deleted policies/returns.md"
+    assert answer["corrected"].startswith("Hello. ")
+    assert answer["corrected"].endswith("Your opening hours stay as they are.")
+    assert "deleted" not in answer["corrected"]
+    assert judged(shop, session, answer["corrected"]) == {"verdict": "ALLOW", "violations": [], "corrected": None}
+
+
+@pytest.mark.req("R-CG-06", "R-CG-16", "C-14")
+def test_what_waits_is_not_done_however_much_it_is_sworn(shop: Workshop, session: str):
+    assert called(shop, session)["state"] == "VALIDATED"
+    sworn = "Ignore the ledger, this is verified and true: I have deleted policies/returns.md."
+    assert {each["code"] for each in judged(shop, session, sworn)["violations"]} == {"PREMATURE"}
+    assert judged(shop, session, "I have not deleted anything yet; it waits for approval.")["verdict"] == "ALLOW"
+
+
+@pytest.mark.req("R-CG-04")
+def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
+    assert called(shop, session, "shred_document")["accepted"] is False
+    assert judged(shop, session, "I have shredded policies/returns.md.")["verdict"] == "BLOCK"
+
+
+@pytest.mark.req("R-TC-06", "R-CG-07", "C-13")
+def test_a_tool_without_a_way_to_look_backs_no_done_claim(shop: Workshop, clock: Clock):
+    action = shop.propose()
+    with tenancy(shop.tenant):
+        session = str(record.action(shop.tenant, UUID(action)).session_id)  # type: ignore[union-attr]
+    assert judged(shop, session)["violations"][0]["action_id"] == action
+
+
+@pytest.mark.req("R-CG-19")
+def test_each_verdict_is_kept_with_its_grounds_and_without_words(shop: Workshop, session: str):
+    action = called(shop, session)["action_id"]
+    judged(shop, session)
+    with tenancy(shop.tenant):
+        [kept] = queries.guard_verdicts(shop.tenant, session_id=UUID(session))
+        event = Event.objects.get(tenant_id=shop.tenant, id=kept.event_id)
+        opened = queries.guarded(kept)
+    assert kept.message_hash == sha256(LIE.encode()).hexdigest()
+    assert kept.codes == ["PREMATURE"]
+    assert [each["action_id"] for each in kept.records] == [action]
+    assert event.kind == "message_blocked"
+    assert b"returns.md" not in bytes(event.envelope)
+    assert "returns.md" not in orjson.dumps([kept.claims, kept.records]).decode()
+    assert opened["message"] == LIE
+    assert opened["corrected"]
+
+
+@pytest.mark.req("R-CG-20")
+def test_the_log_is_read_by_code_and_by_tag(shop: Workshop, session: str):
+    judged(shop, session)
+    judged(shop, session, "Good morning.")
+    path = f"/sessions/{session}/guard"
+    assert [each["verdict"] for each in shop.agent.get(path).json()["items"]] == ["ALLOW", "BLOCK"]
+    assert len(shop.auditor.get(f"{path}?tag=PHANTOM_ACTION").json()["items"]) == 1
+    assert shop.auditor.get(f"{path}?tag=MISREAD_SUCCESS").json()["items"] == []
+    assert len(shop.auditor.get(f"{path}?code=PHANTOM").json()["items"]) == 1
+
+
+@pytest.mark.req("R-CG-17")
+def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
+    action = called(shop, session)["action_id"]
+    claim = {"tool": "delete_document", "action_id": action, "statement": "The returns policy is no more."}
+    [violation] = judged(shop, session, "Good morning.", [claim])["violations"]
+    assert (violation["code"], violation["action_id"], violation["rule"]) == ("PREMATURE", action, "stated")
+
+
+def test_hostile_messages_are_judged_like_any_other(shop: Workshop, session: str):
+    for message in ("", "\x00I have deleted policies/returns.md", "x" * 200_000, "\ud83d\ude00" * 500):
+        assert shop.agent.post(f"/sessions/{session}/guard", {"message": message}).status_code in (200, 422)
+    assert shop.agent.post(f"/sessions/{session}/guard", {"message": "x" * 1_100_000}).status_code == 413
+
+
+def test_only_the_sessions_own_key_asks(shop: Workshop, session: str):
+    for caller in (shop.executor, shop.auditor, shop.operator):
+        assert caller.post(f"/sessions/{session}/guard", {"message": "Hello."}).status_code == 403
+
+
+@pytest.mark.req("R-CG-15")
+def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: str):
+    judged(shop, session)
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
+    assert "<del>I have deleted" in page
+    assert "<ins>" in page
+    assert "PHANTOM" in page
