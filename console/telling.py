@@ -83,12 +83,6 @@ def summary_of(session: Any) -> dict[str, Any]:
     return shown(made, forced=scene.forced)
 
 
-def summary_of_run(tenant_id: UUID, run_id: str) -> Summary:
-    """The summary of a run, for its page."""
-    told = of_run(tenant_id, run_id)
-    return rules.summary(told.items, told.scene)
-
-
 def shown(made: Summary, *, forced: bool) -> dict[str, Any]:
     """A summary as the API answers it."""
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}

@@ -9,9 +9,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from approvals import queries as before
-from console import saga
+from console import saga, telling
 from console.forms import TakeBack
 from console.http import Request, in_tenant
+from console.telling_pages import panel
 from ledger.operations import orders as ledger_orders
 from reviews import queries as after
 
@@ -38,6 +39,7 @@ def run(request: Request, run_id: str) -> HttpResponse:
         "goal": goal,
         "form": TakeBack() if _may_cancel(request) and found.unwinding is None else None,
         "live_ids": " ".join(map(str, steps)),
+        **panel(request.tenant.slug, telling.of_run(request.tenant.id, run_id)),
     }
     return render(request, "runs/_detail.html" if request.htmx else "runs/detail.html", context)
 

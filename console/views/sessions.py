@@ -10,14 +10,13 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries
-from console import erased, struck
+from console import erased, struck, telling
 from console.http import Request, in_tenant
+from console.telling_pages import panel
 from console.title import title
 from ledger.queries import record
 from reviews import queries as after
-from reviews.operations.reports import report_on
 
-MOST_TOLD = 20
 MOST_JUDGED = 20
 
 
@@ -36,7 +35,7 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "goal": {"text": found.goal, "hash": found.pin_hash, "pinned_at": found.pinned_at, "agent": found.agent_id},
         "undisclosed": len(queries.attempted_undisclosed(request.tenant.id, session_id=session_id)),
         "live_ids": " ".join(str(each) for each in [session_id, *actions]),
-        "told": _told(list(actions.values())[:MOST_TOLD]),
+        **panel(request.tenant.slug, telling.of_session(found)),
         "calls": calls,
         "guarded": [struck.judged(each) for each in _verdicts(request, session_id)],
         "tools": [tool["name"] for tool in found.contract["tools"]],
@@ -63,12 +62,3 @@ def _call(request: Request, call: Any, actions: dict[UUID, Any]) -> dict[str, An
         "family": "" if call.accepted else "false",
         "hint": call.result.get("hint") or "",
     }
-
-
-def _told(actions: list[Any]) -> list[dict[str, Any]]:
-    """The report on each action of the session: the only words that may be told (oldest first)."""
-    return [
-        {"action": each, "title": title(each.operation_kind, each.target), "text": report_on(each, entry).text}
-        for each in reversed(actions)
-        if (entry := record.entry(each.tenant_id, each.id, each.seq))
-    ]

@@ -237,3 +237,26 @@ def test_a_summary_that_breaks_leaves_a_static_text_and_the_refusal_stands(
     assert "limit of 1 calls" in last["summary"]["text"]
     assert MARKER not in json.dumps(last)
     assert send(shop, session, call(session))["results"][0]["accepted"] is False
+
+
+# The pages
+
+
+def test_the_pages_of_session_and_run_say_the_same_words(shop: Workshop, clock: Clock, tmp_path: Path):
+    session = shop.session(iteration_limit=2)
+    wrote(shop, session, clock, tmp_path / "documents")
+    lost = deleted_and_lost(shop, session)
+    send(shop, session, call(session))
+    lines = told(shop, session, "summary")["lines"]
+    run = shop.operator_key.get(f"/sessions/{session['session_id']}").json()["workflow_run_id"]
+    for page in (f"sessions/{session['session_id']}", f"runs/{run}"):
+        answer = shop.operator.client.get(f"/t/{shop.slug}/{page}")
+        shown = answer.content.decode()
+        assert answer.status_code == 200
+        assert lines[0] in shown
+        assert "Unknown: delete_document on document/policies/returns.md: The final state is not known." in shown
+        assert "No blind retry" in shown
+        assert f"/actions/{lost}" in shown
+        assert MARKER not in shown
+    page = shop.operator.client.get(f"/t/{shop.slug}/sessions/{session['session_id']}").content.decode()
+    assert "The limit of 2 calls was reached. No further call of this run is taken." in page
