@@ -9,6 +9,7 @@ import pytest
 
 from approvals import tasks
 from approvals.models import Agent
+from console import tasks as console_tasks
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.workshop import DELETE, Clock, Workshop
@@ -77,3 +78,18 @@ def test_another_version_of_the_agent_starts_with_a_clean_record(shop: Workshop,
     clock.forward(seconds=5)
     tasks.watch_agents()
     assert flags(shop) == []
+
+
+@pytest.mark.req("R-MC-15")
+def test_operators_are_told_once_what_to_check(shop: Workshop, clock: Clock):
+    console_tasks.tell_people()
+    calls(shop, *["delete_document"] * 57, *["erase_document"] * 3)
+    tasks.watch_agents()
+    for _ in range(2):
+        clock.forward(seconds=30)
+        console_tasks.tell_people()
+        tasks.watch_agents()
+    told = shop.operator.client.get("/t/orchid/notices").content.decode()
+    assert told.count("An agent&#x27;s calls need a look") == 1
+    assert 'href="/t/orchid/agents"' in told
+    assert "need a look" not in shop.reviewer.client.get("/t/orchid/notices").content.decode()
