@@ -106,10 +106,14 @@ class CallResult:
 
 @dataclass(frozen=True)
 class CallResults:
-    """The answers to a batch of calls in their order, and the word on what to do next."""
+    """The answers to a batch of calls in their order, and the word on what to do next; a run that must end
+    here has its summary.
+    """
 
     results: tuple[CallResult, ...]
     nudge: str
+    next: NextStep | None = None
+    summary: Summary | None = None
 
     def __len__(self) -> int:
         return len(self.results)
@@ -123,10 +127,11 @@ class CallResults:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What the agent is to do after people decided."""
+    """What the agent is to do now: after people decided, after its calls, about one fact."""
 
     code: str
     text: str
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,12 +198,15 @@ class Answered:
 
 @dataclass(frozen=True)
 class Fact:
-    """One verified fact, for the next turn of a model."""
+    """What is on record of one action, for the next turn of a model, with what to do about it."""
 
     action_id: str | None
     state: str | None
     statement: str
     trust_level: int | None
+    tool: str = ""
+    target: str = ""
+    next: NextStep | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +215,8 @@ class Context:
 
     text: str
     facts: tuple[Fact, ...]
-    unresolved: tuple[Json, ...]
+    unresolved: tuple[Fact, ...]
+    next: NextStep | None
     raw: Json = field(repr=False)
 
 

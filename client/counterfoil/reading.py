@@ -63,7 +63,13 @@ def ask_check(answer: Json) -> answers.AskCheck:
 
 def call_results(answer: Json) -> answers.CallResults:
     """The answers to a batch."""
-    return answers.CallResults(_each(call_result, answer["results"]), answer.get("nudge") or "")
+    told = answer.get("summary")
+    return answers.CallResults(
+        results=_each(call_result, answer["results"]),
+        nudge=answer.get("nudge") or "",
+        next=_next(answer.get("next")),
+        summary=summary(told) if told else None,
+    )
 
 
 def call_result(item: Json) -> answers.CallResult:
@@ -109,13 +115,12 @@ def status(answer: Json) -> answers.Status:
 
 def verdict(item: Json) -> answers.Verdict:
     """What became of the request to people."""
-    step = item.get("next") or {}
     return answers.Verdict(
         approval_id=item["approval_id"],
         decision=item["decision"],
         waiting=bool(item["waiting"]),
         reason=item.get("reason"),
-        next=answers.NextStep(step.get("code") or "", step.get("text") or ""),
+        next=_next(item.get("next")) or answers.NextStep("", ""),
         superseded_by=item.get("superseded_by"),
         more=item.get("more") or {},
         decide_by=item.get("decide_by"),
@@ -143,7 +148,8 @@ def context(answer: Json) -> answers.Context:
     return answers.Context(
         text=answer["text"],
         facts=_each(_fact, answer.get("facts")),
-        unresolved=tuple(answer.get("unresolved") or ()),
+        unresolved=_each(_fact, answer.get("unresolved")),
+        next=_next(answer.get("next")),
         raw=answer,
     )
 
@@ -164,7 +170,19 @@ def guarded(answer: Json) -> answers.Guarded:
 
 
 def _fact(item: Json) -> answers.Fact:
-    return answers.Fact(item.get("action_id"), item.get("state"), item["statement"], item.get("trust_level"))
+    return answers.Fact(
+        action_id=item.get("action_id"),
+        state=item.get("state"),
+        statement=item.get("statement") or "",
+        trust_level=item.get("trust_level"),
+        tool=item.get("tool") or "",
+        target=item.get("target") or "",
+        next=_next(item.get("next_behaviour")),
+    )
+
+
+def _next(item: Json | None) -> answers.NextStep | None:
+    return answers.NextStep(item["code"], item.get("text") or "", tuple(item.get("tools") or ())) if item else None
 
 
 def _violation(item: Json) -> answers.Violation:

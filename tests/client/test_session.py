@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from counterfoil.agent import Agent, AsyncAgent, Call
-from counterfoil.answers import Question
+from counterfoil.answers import NextStep, Question
 from counterfoil.backoff import Backoff
 from counterfoil.problems import BodyRefused, ConsoleFault, NotNow, Unreachable
 from tests.client.consoles import Answer, refusal, stand_in
@@ -56,9 +56,14 @@ def test_a_handshake_is_typed_and_frozen(do):
 
 
 def test_a_batch_brings_the_word_on_what_to_do_next(console, do):
-    console.plan("/calls", Answer(200, {"results": [accepted(), refused("c2")], "nudge": "Wait."}))
+    step = {"code": "STOP", "text": "Stop.", "tools": ["issue_refund"]}
+    told = {"lines": ["Refunded."], "text": "Refunded."}
+    answer = {"results": [accepted(), refused("c2")], "nudge": "Wait.", "next": step, "summary": told}
+    console.plan("/calls", Answer(200, answer))
     batch = do(lambda _, session: session.calls([REFUND, REFUND]))
     assert batch.nudge == "Wait."
+    assert batch.next == NextStep("STOP", "Stop.", ("issue_refund",))
+    assert batch.summary.lines == ("Refunded.",)
     assert [one.accepted for one in batch] == [True, False]
     assert batch[1].errors[0]["path"] == "/amount"
 
@@ -135,7 +140,7 @@ def test_the_next_turn_gets_facts_and_a_person_gets_six_lines(console, do):
     console.plan("/summary", Answer(200, {"lines": ["Refunded."], "text": "Refunded."}))
     context = do(lambda _, session: session.context())
     assert context.facts[0].statement == "Refunded."
-    assert context.unresolved[0]["action_id"] == "a2"
+    assert context.unresolved[0].action_id == "a2"
     assert do(lambda _, session: session.summary()).lines == ("Refunded.",)
 
 
