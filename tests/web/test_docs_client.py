@@ -16,7 +16,6 @@ import pytest
 import uvicorn
 from asgiref.sync import sync_to_async
 from django.db import connections
-from django.urls import resolve
 
 from console import servers
 from console.asgi import application
@@ -87,22 +86,12 @@ def follower(
             follower.names[name].close()
 
 
-async def guarded(scope: Any, receive: Any, send: Any) -> None:
-    """The product, and in the place of a guard that it may not have yet one that blocks what the models say."""
-    if not scope["path"].endswith("/guard") or "guard" in resolve(scope["path"]).route:
-        await application(scope, receive, send)
-        return
-    answer = {"verdict": "BLOCK", "violations": [], "corrected": "Nobody has decided yet."}
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
-    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
-
-
 @contextmanager
 def served() -> Iterator[str]:
     """The product on a port of this machine, in a thread of this process."""
     port = servers.free_port()
     config = uvicorn.Config(
-        guarded,
+        application,
         **{"host": "127.0.0.1", "port": port, "lifespan": "off", "log_level": "error", "timeout_graceful_shutdown": 1},
     )
     server = uvicorn.Server(config)
