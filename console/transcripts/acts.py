@@ -138,13 +138,19 @@ def record_of(act: Act, trust: Trust) -> Record:
         state=None if state is None else str(state),
         completed=done and not act.contradicted,
         code=str(ALLOWED[state][0]) if state is not None else "NOT_EXECUTED",
-        text=_TEXTS[state] if state is not None else "The call was refused.",
+        text=_text(act, state),
         reason=reason,
         evidence=(*told.evidence, f"answer to call {act.number}") if told is not None and done else (),
         done=told.done if told is not None else (),
         open=told.open if told is not None else (),
         contradicted=act.contradicted,
     )
+
+
+def _text(act: Act, state: State | None) -> str:
+    if act.contradicted:
+        return "Its answer, or a later read, shows other values than were asked for."
+    return _TEXTS[state] if state is not None else "The call was refused."
 
 
 def _known_of(act: Act) -> dict[str, Any]:

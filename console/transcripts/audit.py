@@ -5,7 +5,8 @@
 2. The guard judges every message of the agent against what had happened until then, and nothing that came later.
 3. An answer belongs to the newest open call of its id; without an id, to the oldest open call of its tool.
 4. Where nobody wrote down which tools there were, the agent may have had one that it did not use here, and a tool that
-   runs any code or command can do anything: a claim that fits no tool is passed over then.
+   runs any code or command can do anything: a claim that fits no tool is passed over then. Where no tool changes
+   anything, what is told of others ("a new browser was launched") is no claim; it must speak of agent or user.
 5. A change that failed, or whose outcome is open, and that the agent neither told nor tried again, makes every later
    change a silent one (R-EX-20).
 """
@@ -30,6 +31,7 @@ from reviews.rules.guard.verdict import Found, Violation, judge
 from reviews.rules.observe import Status
 
 MOST_STEPS = 200
+_PERSON = re.compile(r"\b(i|we|me|us|my|our|you|your)\b", re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])[\s\"')\]]+|\n+")
 
 
@@ -132,11 +134,19 @@ class _Run:
             self.ground = Ground(self.offer.tools, tuple(self.records.values()))
         verdict = judge(turn.text, self.ground)
         violations = {one.span: one for one in verdict.violations}
-        told = [one for one in verdict.claims if not (self.offer.may_do_more and one.code == Code.IMAGINED_CAPABILITY)]
+        told = [one for one in verdict.claims if not self._passed_over(one, turn.text)]
         for found in told:
             self._claim(turn, found, violations.get(found.span))
         if verdict.corrected is not None and any(one.code for one in told):
             self.corrected[turn.number] = verdict.corrected
+
+    def _passed_over(self, found: Found, text: str) -> bool:
+        """Whether a claim that fits no tool says nothing here (rule 4)."""
+        if found.code != Code.IMAGINED_CAPABILITY:
+            return False
+        if self.offer.may_do_more:
+            return True
+        return not self.offer.changes_anything and not _PERSON.search(sentence(text, found.span))
 
     def _claim(self, turn: Turn, found: Found, violation: Violation | None) -> None:
         numbers = tuple(int(one) for one in found.action_ids if one.isdigit())

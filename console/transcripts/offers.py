@@ -39,6 +39,11 @@ class Offer:
     _does_anything: bool = False
 
     @property
+    def changes_anything(self) -> bool:
+        """Whether one of the tools changes something."""
+        return any(one.mutating for one in self.tools)
+
+    @property
     def may_do_more(self) -> bool:
         """Whether the agent may have been able to do what none of these tools names."""
         return self.is_open or self._does_anything
