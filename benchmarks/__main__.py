@@ -10,7 +10,7 @@ from benchmarks.apart import apart
 from benchmarks.ratios import Figure, table
 from benchmarks.stand import stand
 
-NAMES = ("append", "ledger", "propose", "approvals", "verification", "pages", "transcripts")
+NAMES = ("append", "ledger", "propose", "approvals", "verification", "pages", "transcripts", "guarding")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from console.extractor import extractor
 from console.keys import missing_keys
 from console.notices.outlets import outlets
 from console.outsiders import Unusable, authorities, is_address, witnesses
@@ -347,6 +348,8 @@ if COUNTERFOIL_ALARM_EMAILS and COUNTERFOIL_EMAIL is None:
 COUNTERFOIL_ALARM_WEBHOOK = _webhook("COUNTERFOIL_ALARM_WEBHOOK")
 # Chat rooms and webhooks of tenants, with their secrets; mail to people goes by COUNTERFOIL_EMAIL_URL.
 COUNTERFOIL_CHANNELS = _file("COUNTERFOIL_CHANNELS", outlets) or {}
+# Where the guard asks for claims that its rules may miss; it needs none.
+COUNTERFOIL_GUARD_EXTRACTOR = _file("COUNTERFOIL_GUARD_EXTRACTOR", extractor)
 
 # Language, time, files
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -13,13 +14,15 @@ from approvals import queries as before
 from approvals.operations.calls import NoSuchSession
 from console.api import guarding_schemas as schemas
 from console.api.caller import admits, caller_of
-from console.api.edge import answer, in_tenancy
+from console.api.edge import answer, in_tenancy, once
 from console.api.pages import listed, place
 from console.speaking import speaker
 from ledger.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import guarding
+from reviews.operations.extracting import extracted
 from reviews.rules.guard.records import Stated
+from reviews.rules.guard.verdict import Found
 
 router = Router(tags=["Sessions"])
 
@@ -30,13 +33,21 @@ router = Router(tags=["Sessions"])
     response=schemas.GuardAnswer,
 )
 @admits("agent")
-@in_tenancy
-def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse:
+def guard(request: HttpRequest, session_id: UUID, body: schemas.GuardBody) -> HttpResponse | None:
+    # Asked before the transaction: an endpoint elsewhere must not hold a session's row.
+    further = extracted(settings.COUNTERFOIL_GUARD_EXTRACTOR, body.message)
+    return once(request, lambda: _guarded(request, session_id, body, further))
+
+
+def _guarded(
+    request: HttpRequest, session_id: UUID, body: schemas.GuardBody, further: tuple[Found, ...]
+) -> HttpResponse:
     session = _seen(request, session_id)
     verdict = guarding.guard(
         speaker=speaker(session),
         message=body.message,
         stated=tuple(Stated(each.tool, each.statement, each.action_id, each.target) for each in body.claims),
+        extra=further,
         at=timezone.now(),
     )
     violations = [

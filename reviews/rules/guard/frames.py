@@ -18,6 +18,8 @@ NO_TOOL = "I have no tool for that, so I cannot do it."
 NOTHING = "Nothing of this has been attempted; there is no record of it."
 NOT_ALL = "Not everything is done."
 OTHER = "What is on record is something else."
+MARKERS = ("About ", NO_TOOL, NOTHING[:-1], NOT_ALL, OTHER)
+"""How every frame begins; a text without any of them holds no frame."""
 MOST = 5
 
 _WORDS = re.compile(r"[_\-.]+")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.folding import Folded, fold
-from reviews.rules.guard.frames import all_frames
+from reviews.rules.guard.frames import MARKERS, all_frames
 from reviews.rules.guard.language import Language, english
 from reviews.rules.guard.patterns import GOES_ON, MENTION, Said, View, said
 from reviews.rules.guard.records import Ground
@@ -34,7 +34,10 @@ _OF = re.compile(r"\b(\w+) (?:out )?of (?:the )?(\d+|two|three|four|five|six|sev
 def claims_in(message: str, ground: Ground) -> list[Claim]:
     """The claims of a message, in order."""
     language = english()
-    folded = _without_quotes(_without_frames(fold(message), ground))
+    folded = fold(message)
+    if any(marker in message for marker in MARKERS):
+        folded = _without_frames(folded, ground)
+    folded = _without_quotes(folded)
     stale = any(record.stale for record in ground.records)
     doubt = _doubt(folded.lower, language)
     found: list[Claim] = []

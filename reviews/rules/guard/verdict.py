@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import TAGS, Kind, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
+from reviews.rules.guard.language import english
 from reviews.rules.guard.reading import claims_in
 from reviews.rules.guard.records import Ground, Stated
 from reviews.rules.guard.values import values
@@ -156,7 +158,20 @@ def _stated(claim: Stated, message: str) -> Claim:
 
 def _extracted(found: Found, message: str) -> Claim:
     start, end = max(0, found.span[0]), min(len(message), found.span[1])
-    return Claim(start, end, message[start:end], Kind(found.kind), found.rule or "extractor")
+    quote = message[start:end]
+    language = english()
+    words = frozenset(re.findall(r"[a-z]+", quote.lower()))
+    return Claim(
+        start,
+        end,
+        quote,
+        Kind(found.kind),
+        found.rule or "extractor",
+        verbs=frozenset(lemma for word in words for lemma in language.lemmas(word)) - language.sets["inert"],
+        nouns=frozenset(map(language.singular, words)) - language.stop,
+        words=words,
+        values=values(quote.lower()),
+    )
 
 
 def _found(claim: Claim, bound: Bound) -> Found:
