@@ -287,9 +287,9 @@ def test_the_loop_uses_no_grant_twice(console, executor):
 
 
 def test_a_used_grant_is_forgotten_when_it_is_over():
-    memory = Memory()
-    memory.spend(claims(), at=NOW)
+    memory, grant = Memory(), claims()
+    memory.spend(grant, at=grant["iat"])
     with pytest.raises(GrantRefused, match="GRANT_CONSUMED"):
-        memory.spend(claims(), at=NOW + 100)
-    memory.spend(claims(jti="jti-2"), at=NOW + 300)
+        memory.spend(grant, at=grant["iat"] + 100)
+    memory.spend(claims(jti="jti-2"), at=grant["iat"] + 300)
     assert list(memory._until) == ["jti-2"]
