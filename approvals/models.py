@@ -78,6 +78,9 @@ class Session(models.Model):
     closed_at = models.DateTimeField(null=True)
     # Since when the run takes no more calls, because it reached its limit.
     forced_at = models.DateTimeField(null=True)
+    # Digests of the tool names that it called and was never given, and since when there are so many that it is flagged.
+    probed = models.JSONField(default=list)
+    probing_at = models.DateTimeField(null=True)
 
     class Meta:
         indexes = [
@@ -110,6 +113,9 @@ class Call(models.Model):
     # How many tools the session was shown, and on which tier its model runs (R-MC-16).
     disclosed = models.IntegerField()
     model_tier = models.CharField(max_length=64, default="")
+    # Which of the seven layers refused it, and under which version of the autonomy boundary it was judged.
+    layer = models.CharField(max_length=16, default="")
+    autonomy_version = models.CharField(max_length=64, default="")
     action_id = models.UUIDField(null=True)
     result = models.JSONField()
     at = models.DateTimeField()
@@ -128,6 +134,24 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.code}"
+
+
+class Spending(models.Model):
+    """What was used of one budget by one agent or session, since the hour or day that it counts from."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "holder", "budget", "unit", "window_from")
+    tenant_id = models.UUIDField()
+    holder = models.CharField(max_length=140)
+    budget = models.CharField(max_length=64)
+    unit = models.CharField(max_length=16)
+    window_from = models.DateTimeField()
+    used = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(used__gte=0), name="spending_is_no_income")]
+
+    def __str__(self) -> str:
+        return f"{self.budget} {self.holder}"
 
 
 class Approval(models.Model):

@@ -42,6 +42,7 @@ from approvals.models import (
     Executor,
     Grant,
     Session,
+    Spending,
     Vote,
 )
 from approvals.rules import binding, clocks, pace, policy, quorum, threads
@@ -93,6 +94,11 @@ def left_nothing(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
     """How many calls of a session were refused and left no action, by code."""
     found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False, action_id__isnull=True)
     return dict(found.values_list("code").annotate(made=Count("id")).order_by("code"))
+
+
+def session_locked(tenant_id: UUID, session_id: UUID) -> Session | None:
+    """A session whose calls come one after the other from here to the end of the transaction."""
+    return first(Session, "tenant_id = $1 AND id = $2 FOR NO KEY UPDATE", tenant_id, session_id)
 
 
 def sessions_by_id(tenant_id: UUID, ids: set[UUID]) -> dict[UUID, Session]:
@@ -633,6 +639,13 @@ def misdeeds(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
         drifts=Count("id", filter=Q(code="ASK_DRIFT")),
     )
     return counted
+
+
+def spent(tenant_id: UUID, *, agent_id: str, session_ids: Collection[UUID] = (), limit: int = 100) -> list[Spending]:
+    """What was used of the budgets of an agent and of some of its sessions, newest window first."""
+    holders = [f"agent:{agent_id}", *(f"session:{each}" for each in session_ids)]
+    found = Spending.objects.filter(tenant_id=tenant_id, holder__in=holders)
+    return list(found.order_by("-window_from", "holder", "budget", "unit")[:limit])
 
 
 def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:

@@ -71,6 +71,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_agent": CHANGE,
     "approvals_agentversion": APPEND,
     "approvals_session": CHANGE,
+    "approvals_spending": CHANGE,
     "approvals_call": APPEND,
     "approvals_approval": CHANGE,
     "approvals_vote": APPEND,

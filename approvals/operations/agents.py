@@ -8,7 +8,7 @@ from uuid import UUID
 
 from approvals import queries
 from approvals.models import Agent, AgentVersion
-from approvals.operations.calls import entry_of, registry_key
+from approvals.operations.registered import entry_of, registry_key
 from approvals.rules import registry
 from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused

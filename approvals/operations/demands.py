@@ -20,15 +20,21 @@ def demand_of(
     session: Session, *, contract: Contract, rules: ApprovalPolicy, payload: bytes, target: str, at: datetime
 ) -> Demand:
     """What a policy wants of a call of this session."""
-    args = parse(payload) if rules.rules else {}
-    facts = Facts(
+    if rules.rules:
+        return policy.demand(contract, rules, facts_of(session, payload=payload, target=target, at=at))
+    return policy.demand(contract, rules, Facts(at=at, target=target, session=_counted(session)))
+
+
+def facts_of(session: Session, *, payload: bytes, target: str, at: datetime) -> Facts:
+    """All that the conditions of a policy may speak about."""
+    args = parse(payload)
+    return Facts(
         at=at,
         args=args if isinstance(args, dict) else {},
         target=target,
-        agent=_agent(session) if rules.rules else {},
+        agent=_agent(session),
         session=_counted(session),
     )
-    return policy.demand(contract, rules, facts)
 
 
 def demand_again(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[Demand, bytes]:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from approvals import queries
 from approvals.models import Approval, Session
-from approvals.operations import calls, clocks
+from approvals.operations import actions, clocks, knowledge
 from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import fail_unrun, locked, void
 from approvals.rules import binding, gate, revisions
@@ -108,8 +108,8 @@ def edit(
         )
         raise
     made = _edited(before, verdict)
-    came = calls.Came(calls.Trace(before.action.trace_id), revision=calls.Revision(before.action.id, editor))
-    answer = calls.acted(before.session, before.call, verdict, came=came, at=at)
+    came = actions.Came(actions.Trace(before.action.trace_id), revision=actions.Revision(before.action.id, editor))
+    answer = actions.acted(before.session, before.call, verdict, came=came, at=at)
     assert answer.action_id is not None
     _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
     asked = answer.document["approval"]["approval_id"]
@@ -159,12 +159,12 @@ def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
 
 def _judged(before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime) -> gate.GateVerdict:
     """The gate's answer. The goal is the one that was pinned; that its session is over is no fault of the reviewer."""
-    known = calls.standing(before.session, before.call, at=at)
+    known = knowledge.standing(before.session, before.call, at=at)
     lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
     known = replace(known, open=True, iteration_limit=None, pin=lasting)
     verdict = gate.judge(before.call, known, compile_predicate=compile_predicate, at=at)
     if verdict.accepted:
-        around = calls.surroundings(before.session, before.call, verdict, at=at, remedy=False)
+        around = knowledge.surroundings(before.session, before.call, verdict, at=at, remedy=False, edited=True)
         verdict = gate.clear(verdict, before.call, around)
     if verdict.accepted:
         verdict = gate.under(verdict, _demand(before, verdict, at=at))

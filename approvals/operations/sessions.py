@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import DatabaseError
+
 from approvals import queries
 from approvals.models import Agent, AgentVersion, Session
-from approvals.operations.calls import NoSuchSession, entry_of, registry_key
+from approvals.operations import misconduct
+from approvals.operations.calls import NoSuchSession
+from approvals.operations.registered import entry_of, registry_key
 from approvals.queries import disclosed_contract
 from approvals.rules import pins, registry, relevance
 from ledger.operations import record as ledger
@@ -17,6 +22,8 @@ from ledger.queries import record
 from ledger.rules.refusals import Refused
 
 RECOVERY_AGENT = "recovery"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +44,13 @@ class Wish:
     iteration_limit: int | None = None
     unwinds: bool = False
     on_behalf_of: UUID | None = None
+
+
+class RegistryUnreadable(Refused):
+    """The registry cannot be read, so nobody is let in."""
+
+    code = "REGISTRY_UNREADABLE"
+    status = 503
 
 
 class AgentReserved(Refused):
@@ -86,17 +100,21 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
 
 
 def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, AgentVersion, registry.Entry]:
-    """The agent as the registry has it, if a handshake may rest on that."""
-    agent = queries.agent(tenant_id, wish.agent_id)
-    version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
-    entry = registry.admit(
-        entry_of(version) if version else None,
-        seal=version.fingerprint if version else "",
-        revoked=agent is None or agent.revoked_at is not None,
-        key=registry_key(),
-        at=at,
-        max_age_s=wish.max_registry_age_s,
-    )
+    """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
+    try:
+        agent = queries.agent(tenant_id, wish.agent_id)
+        version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+        entry = registry.admit(
+            entry_of(version) if version else None,
+            seal=version.fingerprint if version else "",
+            revoked=agent is None or agent.revoked_at is not None,
+            key=registry_key(),
+            at=at,
+            max_age_s=wish.max_registry_age_s,
+        )
+    except (OSError, ValueError, DatabaseError):
+        log.exception("the registry could not be read")
+        raise RegistryUnreadable from None
     assert agent is not None
     assert version is not None
     return agent, version, entry
@@ -135,9 +153,21 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
     )
 
 
+def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str, at: datetime) -> pins.Comparison:
+    """Whether a restated goal is the pinned one. Nothing is refused, but drift is on record (R-PA-07, R-PA-09)."""
+    session = queries.session(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
+    compared = pins.compare(pin, goal=goal, at=at)
+    if compared.reason == pins.AskDrift.code:
+        misconduct.drifted(session, goal=goal, sent_hash=None, at=at)
+    return compared
+
+
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
     """Close a session; its actions go on, but it takes no more calls."""
-    session = queries.session(tenant_id, session_id)
+    session = queries.session_locked(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     if session.closed_at is not None:

@@ -7,17 +7,23 @@ arguments are. The order is the order of authority, so that a later check never 
 2. The run has iterations left; refused calls count, so that an agent cannot spin on its mistakes (R-MC-23). Once it was
    forced to end, no session of it takes a call (R-FB-06).
 3. The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06).
-4. The tool exists and is disclosed (R-TG-02, R-TG-10). Suggestions name disclosed tools only.
+4. The tool exists, is disclosed (R-TG-02, R-TG-10) and stands in the sealed entry of the agent's version. Suggestions
+   name disclosed tools only; a name that a disclosed tool once had leads to it and is a phantom still (R-MC-22).
 5. A mutating call restates the goal or its hash (R-PA-08).
-6. The arguments fit the contract (`malformed`), the target that the agent claims is the one they name, and the
-   predicates that it adds compile. They are added to the contract's, never put in their place (D13).
+6. The arguments fit the contract (`malformed`; `coercion` where it was opted into), the target that the agent claims is
+   the one they name, and the predicates that it adds compile. They are added to the contract's, never put in their
+   place (D13).
 7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20). One that it
    stands in for (`supersedes`) has failed, and is the same key's.
 8. Nothing is frozen that the call touches (R-EX-15).
-9. The same mutation is not open (R-EX-08), the run is not being taken back, and after its pivot only tools start
-   that may be sent again unchanged (R-RP-40).
+9. The same mutation is not open (R-EX-08), the run is not being taken back, after its pivot only tools start
+   that may be sent again unchanged (R-RP-40), and no step of it stands in the way (`surroundings`; R-PL-13, R-PL-14).
+10. What it says that it is based on still holds (`basis`; R-TC-16).
+11. It lies inside the autonomy boundary in force (`autonomy`).
+12. Its agent and its session have budget left (`budgets`).
+13. No rule of the approval policy refuses it (`under`; `approvals.rules.policy`).
 
-10. No rule of the approval policy refuses it (`under`; `approvals.rules.policy`).
+Every refusal names the layer that found it (`layers`, R-TC-15), in the record and in the answer's errors.
 
 A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
 `on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
@@ -31,23 +37,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from approvals.rules import flooding, malformed, pins
+from approvals.rules import basis, coercion, flooding, layers, malformed, pins, surroundings
+from approvals.rules.layers import Layer
 from approvals.rules.malformed import Malformed, shown
 from approvals.rules.policy import Demand
+from approvals.rules.proposals import Proposal, read_call
+from approvals.rules.surroundings import Dependency, Surroundings
 from ledger.rules.canonical import NotCanonical, canonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.targets import BadTarget
 
+__all__ = ["Dependency", "GateVerdict", "Proposal", "Standing", "Surroundings", "clear", "judge", "read_call"]
+
 ACCEPTED = "ACCEPTED"
 MAX_PREDICATES = 20
 MAX_PREDICATE = 2_000
-
-# Settled without the wanted effect: a dependent call may go on only after somebody took notice.
-SETTLED_OTHERWISE = frozenset({"FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
 
 _MEASURES = {
     ACCEPTED: "valid",
@@ -56,27 +64,7 @@ _MEASURES = {
     malformed.DRIFTED: "argument_hallucination",
     malformed.COERCED: "argument_hallucination",
     malformed.UNPARSEABLE: "argument_hallucination",
-    NotCanonical.code: "argument_hallucination",
 }
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A call as the agent sent it; `fault` says why it could not be read at all."""
-
-    call_id: str = ""
-    tool: str = ""
-    arguments: Any = None
-    goal: str | None = None
-    pin_hash: str | None = None
-    target_resource: str | None = None
-    outcome_target: str | None = None
-    outcome_predicates: tuple[str, ...] = ()
-    depends_on: tuple[str, ...] = ()
-    acknowledges: frozenset[str] = frozenset()
-    dry_run: bool = False
-    supersedes: str | None = None
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,33 +77,10 @@ class Standing:
     pin: pins.Pin
     disclosed: Mapping[str, Contract]
     catalogue: frozenset[str]
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    registered_tools: frozenset[str] | None = None
     calls_made: int = 0
     iteration_limit: int | None = None
     forced_out: bool = False
-
-
-@dataclass(frozen=True)
-class Dependency:
-    """How an action stands that a call depends on. `acknowledged`: a decision about its failure is on record."""
-
-    state: str
-    contradicted: bool = False
-    acknowledged: bool = False
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin, and
-    the state of the action that it stands in for.
-    """
-
-    dependencies: Mapping[str, Dependency]
-    freezes: tuple[tuple[str, str], ...] = ()
-    open_twin: str | None = None
-    superseded: str | None = None
-    unwinding: bool = False
-    after_pivot: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,6 +101,8 @@ class GateVerdict:
     predicates: tuple[str, ...] = ()
     dry_run: bool = False
     demand: Demand | None = None
+    layer: str = ""
+    coerced: tuple[Mapping[str, str], ...] = ()
 
     @property
     def category(self) -> str:
@@ -147,35 +114,6 @@ class GateVerdict:
         """Names the logical operation, whatever key it is sent under: tool, target and payload (R-EX-08)."""
         tool = self.contract.name if self.contract else ""
         return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
-
-
-def read_call(raw: Any) -> Proposal:
-    """The call in one element of a batch; a shape that is wrong becomes its `fault`, its neighbours go on (R-MC-06)."""
-    if not isinstance(raw, dict):
-        return Proposal(fault="A call is an object.")
-    call_id, tool = raw.get("call_id"), raw.get("tool")
-    known = Proposal(
-        call_id=call_id if isinstance(call_id, str) else "",
-        tool=tool if isinstance(tool, str) else "",
-        arguments=raw.get("arguments"),
-    )
-    outcome = raw.get("intended_outcome")
-    fault = _shape_fault(raw, {} if outcome is None else outcome)
-    if fault:
-        return replace(known, fault=fault)
-    outcome = outcome or {}
-    return replace(
-        known,
-        goal=raw.get("goal"),
-        pin_hash=raw.get("pin_hash"),
-        target_resource=raw.get("target_resource"),
-        outcome_target=outcome.get("target_resource"),
-        outcome_predicates=tuple(outcome.get("expected_predicates") or ()),
-        depends_on=tuple(raw.get("depends_on") or ()),
-        acknowledges=frozenset(raw.get("acknowledges") or ()),
-        dry_run=raw.get("dry_run") is True,
-        supersedes=raw.get("supersedes"),
-    )
 
 
 def judge(
@@ -200,20 +138,22 @@ def judge(
     return _arguments(call, contract, compile_predicate)
 
 
-def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVerdict:
-    """Rules 7 to 9, for a verdict of `judge` that accepts; any other comes back as it is."""
+def clear(verdict: GateVerdict, call: Proposal, around: Surroundings, *, at: datetime | None = None) -> GateVerdict:
+    """Rules 7 to 10, for a verdict of `judge` that accepts; any other comes back as it is.
+
+    Without a time nothing is asked of the reads that the call is based on.
+    """
     if not verdict.accepted or verdict.contract is None:
         return verdict
-    refusal = (
-        _unwinding(around)
-        or _after_pivot(verdict.contract, around)
-        or _dependencies(call, around)
-        or _superseding(call, around)
-        or _frozen(verdict.contract, around)
-        or _twin(verdict.contract, around)
-    )
-    if refusal is None:
-        return verdict
+    refusal = surroundings.in_the_way(call, verdict.contract, around)
+    if refusal is None and at is not None:
+        refusal = basis.stale(call.based_on, verdict.contract, verdict.target_resource, around.changes, at=at)
+    return verdict if refusal is None else refused(verdict, refusal)
+
+
+def refused(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
+    """A verdict that accepted, refused after all: the call was right, so it is no action that failed."""
+    layer = refusal.layer or layers.layer_of(refusal.code)
     return replace(
         verdict,
         accepted=False,
@@ -221,7 +161,8 @@ def clear(verdict: GateVerdict, call: Proposal, around: Surroundings) -> GateVer
         code=refusal.code,
         message=refusal.message,
         hint=refusal.hint,
-        errors=refusal.errors,
+        errors=_named(refusal, layer),
+        layer=layer,
     )
 
 
@@ -229,58 +170,25 @@ def paced(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
     """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
     if not flooding.is_flood(waiting, most=most):
         return verdict
-    return replace(
-        verdict,
-        accepted=False,
-        on_record=False,
-        code="BUDGET_EXCEEDED",
-        message=f"{waiting} of this agent's calls wait for people, and no more than {most} may.",
-        hint="Wait until people have decided some of them; nothing was queued.",
-    )
+    message = f"{waiting} of this agent's calls wait for people, and no more than {most} may."
+    hint = "Wait until people have decided some of them; nothing was queued."
+    return refused(verdict, Malformed("BUDGET_EXCEEDED", message, hint))
 
 
 def under(verdict: GateVerdict, demand: Demand) -> GateVerdict:
-    """Rule 10, for a verdict that accepts: what the approval policy wants of the call."""
+    """Rule 13, for a verdict that accepts: what the approval policy wants of the call."""
     if demand.outcome != "refuse":
         return replace(verdict, demand=demand)
-    return replace(
-        verdict,
-        accepted=False,
-        code="OUTSIDE_AUTONOMY",
-        message=demand.refusal,
-        hint="Do not repeat the call: the tenant's policy refuses it, and no approval changes that.",
-        errors=tuple({"path": "", "code": "POLICY", "detail": reason} for reason in demand.reasons),
-        demand=demand,
-    )
+    hint = "Do not repeat the call: the tenant's policy refuses it, and no approval changes that."
+    errors = tuple({"path": "", "code": "POLICY", "detail": reason} for reason in demand.reasons)
+    refusal = Malformed("OUTSIDE_AUTONOMY", demand.refusal, hint, None, errors)
+    return replace(refused(verdict, refusal), on_record=True, demand=demand)
 
 
 def gate_fault(call: Proposal) -> GateVerdict:
     """The refusal when a check itself broke: what cannot be checked does not pass (R-TG-09)."""
     refusal = Malformed("GATE_FAULT", "The call could not be checked, so it was not let through.", "Try again later.")
     return _refused(refusal, call)
-
-
-# What a call says
-
-
-def _shape_fault(raw: dict[str, Any], outcome: Any) -> str:
-    if not isinstance(raw.get("call_id", ""), str) or not isinstance(raw.get("tool"), str):
-        return "A call names its `tool`, and its `call_id` is text."
-    if len(raw.get("call_id", "")) > 128:
-        return "`call_id` is longer than 128 characters."
-    for name in ("goal", "pin_hash", "target_resource", "supersedes"):
-        if not isinstance(raw.get(name, ""), str | None):
-            return f"`{name}` must be text."
-    for name in ("depends_on", "acknowledges"):
-        if not _texts(raw.get(name)):
-            return f"`{name}` must be a list of action ids."
-    if not isinstance(outcome, dict) or not isinstance(outcome.get("target_resource", ""), str | None):
-        return "`intended_outcome` is an object with `target_resource` and `expected_predicates`."
-    return "" if _texts(outcome.get("expected_predicates")) else "`expected_predicates` must be a list of text."
-
-
-def _texts(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
 
 
 # Rules 1 to 4
@@ -290,9 +198,13 @@ def _identity(standing: Standing) -> Malformed | None:
     if not standing.registered:
         return Malformed("AGENT_NOT_REGISTERED", "The agent is not registered, or was revoked.")
     if not standing.sealed:
-        return Malformed("REGISTRY_FINGERPRINT_MISMATCH", "The agent's registry entry is not the one that was sealed.")
+        message = "The agent's registry entry is not the one that was sealed."
+        error = {"path": "", "code": "REGISTRY_FINGERPRINT_MISMATCH", "detail": message}
+        return Malformed("AGENT_NOT_REGISTERED", message, errors=(error,))
     if not standing.open:
-        return Malformed("SESSION_CLOSED", "The session is closed.", "Open a new session.")
+        message = "The session is closed, and its pin with it."
+        error = {"path": "", "code": "SESSION_CLOSED", "detail": message}
+        return Malformed(pins.PinExpired.code, message, "Open a new session.", None, (error,))
     return None
 
 
@@ -325,14 +237,19 @@ def _pin(call: Proposal, standing: Standing, at: datetime) -> Malformed | None:
 def _tool(call: Proposal, standing: Standing) -> Malformed | None:
     if call.fault:
         return Malformed(malformed.UNPARSEABLE, call.fault, "See the API's description of a call.")
-    if call.tool in standing.disclosed:
+    known = standing.registered_tools
+    name, named = shown(call.tool), call.tool in standing.disclosed
+    if named and known is not None and call.tool not in known:
+        return Malformed("CAPABILITY_NOT_REGISTERED", f"`{name}` is not registered for this agent.")
+    if named:
         return None
-    name = shown(call.tool)
-    if call.tool in standing.catalogue:
+    successor = next((new for new, each in standing.disclosed.items() if call.tool in each.formerly), None)
+    if successor is None and call.tool in standing.catalogue:
         return Malformed("UNDISCLOSED_TOOL", f"`{name}` is not among the tools of this session.")
-    renamed = standing.renamed.get(call.tool)
-    near = renamed if renamed in standing.disclosed else malformed.nearest(call.tool, standing.disclosed)
+    near = successor or malformed.nearest(call.tool, standing.disclosed)
     hint = f"Did you mean `{near}`?" if near else "Call only tools of the session's contract."
+    if successor is not None:
+        hint = f"It is called `{successor}` now, and may take other parameters: read its schema."
     return Malformed("PHANTOM_TOOL", f"There is no tool `{name}`.", hint, near)
 
 
@@ -346,8 +263,10 @@ def _arguments(
     if isinstance(payload, Malformed):
         return _refused(payload, call, contract)
     mistake = malformed.find(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
-    if mistake is not None:
+    coerced = coercion.lossless(payload, contract) if mistake is not None else None
+    if mistake is not None and coerced is None:
         return _refused(mistake, call, contract, payload)
+    payload, conversions = coerced or (payload, ())
     try:
         target = contract.render_target(payload)
     except BadTarget as problem:
@@ -367,6 +286,7 @@ def _arguments(
         target_resource=target,
         predicates=tuple(dict.fromkeys((*contract.predicates, *call.outcome_predicates))),
         dry_run=call.dry_run,
+        coerced=conversions,
     )
 
 
@@ -398,79 +318,7 @@ def _added(
 
 def _wrong_value(path: str, detail: str, hint: str = "") -> Malformed:
     error = {"path": path if path.startswith("/") else f"/{path}", "code": malformed.HALLUCINATED, "detail": detail}
-    return Malformed(malformed.HALLUCINATED, detail, hint, None, (error,))
-
-
-# Rules 7 to 9
-
-
-def _dependencies(call: Proposal, around: Surroundings) -> Malformed | None:
-    open_ones = [one for one in call.depends_on if not _resolved(one, call, around.dependencies.get(one))]
-    if not open_ones:
-        return None
-    errors = tuple(
-        {
-            "path": "/depends_on",
-            "code": "UNRESOLVED_DEPENDENCY",
-            "detail": f"{shown(one)}: {_standing_of(around.dependencies.get(one))}",
-        }
-        for one in open_ones
-    )
-    message = "An action that this call depends on is not settled."
-    return Malformed("UNRESOLVED_DEPENDENCY", message, "Wait for it; acknowledge it once it has failed.", None, errors)
-
-
-def _resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> bool:
-    if dependency is None or dependency.contradicted:
-        return False
-    if dependency.state == "RECONCILED_SUCCESS":
-        return True
-    # An open action cannot be acknowledged away: nobody knows yet what there is to take notice of.
-    noticed = dependency.acknowledged or action_id in call.acknowledges
-    return dependency.state in SETTLED_OTHERWISE and noticed
-
-
-def _superseding(call: Proposal, around: Surroundings) -> Malformed | None:
-    if call.supersedes is None or around.superseded == "FAILED":
-        return None
-    message = "The action that this call would stand in for is not one of yours that has ended."
-    return Malformed("UNRESOLVED_DEPENDENCY", message, "Name in `supersedes` an action that was refused or has failed.")
-
-
-def _standing_of(dependency: Dependency | None) -> str:
-    if dependency is None:
-        return "not an action of this session"
-    return "CONTRADICTED" if dependency.contradicted else str(dependency.state)
-
-
-def _frozen(contract: Contract, around: Surroundings) -> Malformed | None:
-    # A frozen target may still be read; every other freeze stops reads as well.
-    stops = [scope for scope, _ in around.freezes if contract.mutating or scope != "target"]
-    if not stops:
-        return None
-    message = f"Stopped by an operator or a finding (scope: {shown(stops[0])})."
-    return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
-
-
-def _unwinding(around: Surroundings) -> Malformed | None:
-    if not around.unwinding:
-        return None
-    message = "This run is being taken back; nothing new starts in it."
-    return Malformed("UNRESOLVED_DEPENDENCY", message, "Report the run's summary, and open a new session.")
-
-
-def _after_pivot(contract: Contract, around: Surroundings) -> Malformed | None:
-    if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
-        return None
-    message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
-    return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
-
-
-def _twin(contract: Contract, around: Surroundings) -> Malformed | None:
-    if not contract.mutating or around.open_twin is None:
-        return None
-    message = "The same operation is already open."
-    return Malformed("DUPLICATE_BLOCKED", message, f"Wait for the action {shown(around.open_twin)}; do not repeat it.")
+    return Malformed(malformed.HALLUCINATED, detail, hint, None, (error,), Layer.SEMANTICS)
 
 
 # Refusing
@@ -480,13 +328,15 @@ def _refused(
     refusal: Malformed, call: Proposal, contract: Contract | None = None, payload: dict[str, Any] | None = None
 ) -> GateVerdict:
     sent = _as_sent(call.arguments) if payload is None else canonical(payload)
+    layer = refusal.layer or layers.layer_of(refusal.code)
     return GateVerdict(
         accepted=False,
         code=refusal.code,
         message=refusal.message,
         hint=refusal.hint,
         suggestion=refusal.suggestion,
-        errors=refusal.errors,
+        errors=_named(refusal, layer),
+        layer=layer,
         on_record=contract is not None,
         contract=contract,
         payload=sent,
@@ -495,6 +345,12 @@ def _refused(
         predicates=contract.predicates if contract else (),
         dry_run=call.dry_run,
     )
+
+
+def _named(refusal: Malformed, layer: str) -> tuple[Mapping[str, Any], ...]:
+    """The errors of a refusal, at least one, each with the layer that found it."""
+    errors = refusal.errors or ({"path": "", "code": refusal.code, "detail": refusal.message},)
+    return tuple({**each, "layer": layer} for each in errors)
 
 
 def _as_sent(arguments: Any) -> bytes:

@@ -4,15 +4,14 @@ A mistake is an answer, not an error: the session goes on (R-MC-05, R-MC-21). Ki
 
 | code | when |
 |---|---|
-| UNPARSEABLE_ARGUMENTS | the arguments are not JSON, or not an object (R-MC-07) |
-| NOT_CANONICAL | JSON, but outside the profile that payloads keep: fractions, a name twice, huge integers |
+| UNPARSEABLE_ARGUMENTS | no JSON or no object (R-MC-07), or outside the profile of payloads (error NOT_CANONICAL) |
 | TYPE_COERCION | an extra wrapping object, or the right name with the wrong type (R-MC-04) |
 | SCHEMA_DRIFT | a wrong parameter name; the answer names the real one (R-MC-03) |
 | ARGUMENT_HALLUCINATION | an admissible parameter with an inadmissible value; the allowed ones are listed (R-MC-02) |
 
-PHANTOM_TOOL and UNDISCLOSED_TOOL are the gate's, which knows the session (R-TG-10). Nothing is converted or repaired on
-the way (C-38). Messages name parameters, types and allowed values out of the contract; of what was sent they repeat no
-value, and names only after `shown` made them harmless (R-MC-13).
+PHANTOM_TOOL and UNDISCLOSED_TOOL are the gate's, which knows the session (R-TG-10). Nothing is converted or repaired
+here; what a contract may opt into is in `coercion` (C-38). Messages name parameters, types and allowed values out of
+the contract; of what was sent they repeat no value, and names only after `shown` made them harmless (R-MC-13).
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ _BRANCHES = frozenset({"anyOf", "oneOf"})
 _MAX_ERRORS = 20
 _MAX_PROBLEMS = 200
 _MAX_ALLOWED = 50
+_MAX_AROUND = 4
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Malformed:
     hint: str = ""
     suggestion: str | None = None
     errors: tuple[Mapping[str, Any], ...] = ()
+    layer: str = ""
 
 
 def shown(name: str) -> str:
@@ -77,14 +78,20 @@ def read_arguments(raw: Any) -> dict[str, Any] | Malformed:
         try:
             value = read(raw)
         except NotCanonical as refusal:
-            return Malformed(NotCanonical.code, refusal.detail, "Send decimals and large numbers as strings.")
+            return _not_canonical(refusal)
     if not isinstance(value, dict):
-        return Malformed(UNPARSEABLE, "The arguments are not an object.", "Send one JSON object of parameters.")
+        detail = f"The arguments are {_WORDS[type_of(value)]}, not an object."
+        return Malformed(UNPARSEABLE, detail, "Send one JSON object of parameters.")
     try:
         canonical(value)
     except NotCanonical as refusal:
-        return Malformed(NotCanonical.code, refusal.detail, "Send decimals and large numbers as strings.")
+        return _not_canonical(refusal)
     return value
+
+
+def _not_canonical(refusal: NotCanonical) -> Malformed:
+    error = {"path": "/arguments", "code": NotCanonical.code, "detail": refusal.detail}
+    return Malformed(UNPARSEABLE, refusal.detail, "Send decimals and large numbers as strings.", None, (error,))
 
 
 def find(arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Draft202012Validator) -> Malformed | None:
@@ -92,8 +99,9 @@ def find(arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Dra
     if validator.is_valid(arguments):
         return None
     declared = schema.get("properties", {})
-    wrapper = _wrapper(arguments, declared)
-    if wrapper is not None:
+    found = unwrapped(arguments, declared)
+    if found is not None:
+        wrapper, _ = found
         detail = f"The parameters are wrapped in `{shown(wrapper)}`."
         error = {"path": f"/{shown(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
         return Malformed(COERCED, detail, "Send the parameters themselves, without a wrapping object.", None, (error,))
@@ -113,13 +121,25 @@ def _folded(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 
-def _wrapper(arguments: dict[str, Any], declared: Mapping[str, Any]) -> str | None:
-    """The name of an object that holds all the parameters and should not be there."""
-    if len(arguments) != 1:
+def unwrapped(arguments: dict[str, Any], declared: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """What holds all the parameters and should not be there, by its name, and the parameters.
+
+    Nothing beside it is a parameter, so that nothing is lost; what stands there are the few words of a whole call that
+    was sent as its own arguments (`{"name": "issue_refund", "arguments": {...}}`). It may hold them as text of JSON.
+    """
+    if not arguments or len(arguments) > _MAX_AROUND or arguments.keys() & declared.keys():
         return None
-    name, inner = next(iter(arguments.items()))
-    holds_parameters = isinstance(inner, dict) and inner and inner.keys() <= declared.keys()
-    return name if name not in declared and holds_parameters else None
+    inner = {name: value for name, sent in arguments.items() if (value := _parameters(sent, declared)) is not None}
+    return next(iter(inner.items())) if len(inner) == 1 else None
+
+
+def _parameters(sent: Any, declared: Mapping[str, Any]) -> dict[str, Any] | None:
+    if isinstance(sent, str) and sent.lstrip()[:1] == "{":
+        try:
+            sent = read(sent)
+        except NotCanonical:
+            return None
+    return sent if isinstance(sent, dict) and sent and sent.keys() <= declared.keys() else None
 
 
 def _errors(problem: ValidationError, arguments: dict[str, Any], schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -169,7 +189,7 @@ def _meant(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> s
 def _type_error(problem: ValidationError) -> dict[str, Any]:
     expected = sorted(problem.kind.as_dict()["types"])
     path, wanted = _path(problem), " or ".join(_WORDS.get(one, one) for one in expected)
-    got = _WORDS[_type_of(problem.instance)]
+    got = _WORDS[type_of(problem.instance)]
     error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {got}.")
     return error | {"expected": expected, "hint": f"Send `{_name(path)}` as {wanted}."}
 
@@ -183,10 +203,10 @@ def _branch_error(problem: ValidationError) -> dict[str, Any]:
     if leaves and all(leaf.kind.name == "type" and leaf in here for leaf in leaves):
         expected = sorted({one for leaf in leaves for one in leaf.kind.as_dict()["types"]})
         wanted = " or ".join(_WORDS.get(one, one) for one in expected)
-        error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {_WORDS[_type_of(problem.instance)]}.")
+        error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {_WORDS[type_of(problem.instance)]}.")
         return error | {"expected": expected, "hint": f"Send `{_name(path)}` as {wanted}."}
     error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that fits none of the allowed forms.")
-    return error | (_allowed(path, allowed) if allowed else {})
+    return error | (_allowed(path, allowed) | _near(problem.instance, allowed) if allowed else {})
 
 
 def _value_error(problem: ValidationError) -> dict[str, Any]:
@@ -195,11 +215,19 @@ def _value_error(problem: ValidationError) -> dict[str, Any]:
     if keyword in {"enum", "const"}:
         values = facts["options"] if keyword == "enum" else [facts["expected_value"]]
         error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed.")
-        return error | _allowed(path, values)
+        return error | _allowed(path, values) | _near(problem.instance, values)
     limit = ", ".join(f"{key} {value}" for key, value in sorted(facts.items()) if isinstance(value, str | int | float))
     rule = f"{keyword}: {limit}" if limit else keyword
     error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed ({rule[:200]}).")
     return error | {"hint": f"Keep `{_name(path)}` within {rule[:200]}."}
+
+
+def _near(sent: Any, values: list[Any]) -> dict[str, Any]:
+    """The allowed value that was probably meant. It is the contract's own word, nothing that was sent."""
+    near = (
+        nearest(sent, [one for one in values[:_MAX_ALLOWED] if isinstance(one, str)]) if isinstance(sent, str) else None
+    )
+    return {"suggestion": near} if near is not None else {}
 
 
 def _allowed(path: str, values: list[Any]) -> dict[str, Any]:
@@ -231,7 +259,8 @@ _WORDS = {
 }
 
 
-def _type_of(value: Any) -> str:
+def type_of(value: Any) -> str:
+    """The JSON Schema word for the type of a value."""
     if value is None:
         return "null"
     for kind, name in ((bool, "boolean"), (str, "string"), (int, "integer"), (dict, "object"), (list, "array")):

@@ -149,6 +149,20 @@ class Session(Answer):
     pin: Pin
 
 
+class AttemptedTool(Answer):
+    tool: str
+    call_id: str
+    at: datetime
+
+
+class SpentBudget(Answer):
+    per: Literal["agent", "session"]
+    budget: str
+    unit: str = Field(description="calls, readings, or a currency in its smallest unit.")
+    window_from: datetime
+    used: int
+
+
 class SessionState(Session):
     calls_accepted: int
     calls_refused: int
@@ -156,6 +170,9 @@ class SessionState(Session):
     attempted_undisclosed: int
     phantom_share: float | None
     closed: bool
+    flags: list[Literal["PROBING"]] = Field(description="PROBING: it called many tools that it was never given.")
+    attempted_tools: list[AttemptedTool] = Field(description="Tools that exist and were not disclosed to it.")
+    budgets: list[SpentBudget] = Field(description="What was used of the budgets of this session and of its agent.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
 
 
@@ -198,6 +215,8 @@ class CallResult(Answer):
     hint: str | None
     suggestion: str | None
     errors: list[dict[str, Any]]
+    layer: str | None
+    coerced: list[dict[str, str]]
     approval: ApprovalNeed | None
     user_status: UserStatus
 
@@ -275,6 +294,18 @@ class ApprovalVerdict(Answer):
     release_by: datetime | None
 
 
+class RecordedCall(Answer):
+    """The record of the tool call itself; without the arguments where they were erased."""
+
+    tool: str
+    arguments: dict[str, Any] | None
+    status: str | None = Field(description="What the tool or its runtime answered; never the outcome.")
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None = Field(description="Its message is for compliance only.")
+    timestamp: datetime
+    idempotency_key: str | None = Field(description="SHA-256 of the key, in hex.")
+
+
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
@@ -282,6 +313,7 @@ class Action(ActionRow):
     approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
     supersedes: str | None = Field(description="The action that this one stands in for.")
+    pin_hash: str | None = Field(description="The hash of the goal that its session pinned.")
     entry_id: str = Field("", description="From here on: not for agents.")
     seq: int = 0
     event: str = ""
@@ -294,6 +326,7 @@ class Action(ActionRow):
     entry_hash: str = ""
     log: LogPlace | None = None
     evidence: list[Evidence] = []
+    call: RecordedCall | None = None
 
 
 class Event(Answer):

@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from approvals import queries as before
-from approvals.operations.calls import Answer
+from approvals.operations.actions import Answer
 from console import verdict
 from console.api.caller import Caller
+from console.api.recorded import recorded
 from console.working import questions
 from ledger.queries import log, record
 from ledger.rules.canonical import digest
@@ -69,12 +70,25 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "axes": _axes(action, entry),
         "approval": verdict.told(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,
+        "pin_hash": _pin_of(action),
         "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
     }
     if caller.kind == "agent":
         return shown
     place = log.place(action.tenant_id, action.id, action.seq)
-    return shown | event_of(event, entry, place) | {"evidence": evidence_of(action, caller)}
+    evidence = {"evidence": evidence_of(action, caller)}
+    return (
+        shown
+        | event_of(event, entry, place)
+        | evidence
+        | {"call": recorded(action, caller) if caller.kind != "exec" else None}
+    )
+
+
+def _pin_of(action: Any) -> str | None:
+    """The pinned goal that an action serves, by its hash (R-PA-12)."""
+    session = before.session(action.tenant_id, action.session_id)
+    return session.pin_hash if session is not None else None
 
 
 def event_of(event: Any, entry: dict[str, Any] | None, place: log.Place | None) -> dict[str, Any]:

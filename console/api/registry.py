@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.operations import roster
-from approvals.rules import policy
+from approvals.rules import autonomy, policy
 from console.api import answers, pages
 from console.api.caller import admits, caller_of
 from console.api.document import body_of
@@ -82,6 +82,8 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
             raise policies.BadPolicy(errors=faults)
     if kind == "approval":
         policy.parse(document)
+    if kind == "autonomy":
+        autonomy.parse(document)
     row = book.set_policy(
         tenant_id=caller.tenant_id,
         kind=kind,

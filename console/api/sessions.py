@@ -13,8 +13,8 @@ from ninja import Router
 
 from approvals import queries as before
 from approvals.operations import calls, sessions
-from approvals.operations.calls import NoSuchSession, Trace
-from approvals.rules import pins
+from approvals.operations.actions import Trace
+from approvals.operations.calls import NoSuchSession
 from approvals.rules.acceptance import share
 from approvals.rules.nudge import Move
 from console import telling
@@ -29,6 +29,7 @@ from ledger.queries import record
 from ledger.rules.envelope import instant
 
 router = Router(tags=["Sessions"])
+MOST_ATTEMPTS = 500
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
 
 
@@ -71,6 +72,9 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "attempted_undisclosed": tally.undisclosed,
         "phantom_share": tally.phantom_share,
         "closed": session.closed_at is not None,
+        "flags": ["PROBING"] if session.probing_at is not None else [],
+        "attempted_tools": _attempted(session),
+        "budgets": _budgets(session),
         "questions": _questions(session),
     }
     return answer(_session(session) | counts)
@@ -82,9 +86,14 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @admits("agent")
 @in_tenancy
 def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
-    session = seen(request, session_id)
-    pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
-    compared = pins.compare(pin, goal=body.goal, at=timezone.now())
+    caller = caller_of(request)
+    compared = sessions.check_goal(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        goal=body.goal,
+        at=timezone.now(),
+    )
     return answer({"match": compared.match, "reason": compared.reason or None})
 
 
@@ -137,6 +146,25 @@ def seen(request: HttpRequest, session_id: UUID) -> Any:
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
         raise NoSuchSession
     return session
+
+
+def _attempted(session: Any) -> list[dict[str, Any]]:
+    found = before.attempted_undisclosed(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
+    return [{"tool": each.tool, "call_id": each.call_id, "at": instant(each.at)} for each in found]
+
+
+def _budgets(session: Any) -> list[dict[str, Any]]:
+    spent = before.spent(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
+    return [
+        {
+            "per": each.holder.partition(":")[0],
+            "budget": each.budget,
+            "unit": each.unit,
+            "window_from": instant(each.window_from),
+            "used": each.used,
+        }
+        for each in spent
+    ]
 
 
 def _questions(session: Any) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ import orjson
 
 from approvals.rules import gate, malformed, pins
 from approvals.rules.gate import Dependency, GateVerdict, Proposal, Standing, Surroundings
+from approvals.rules.layers import layer_of
 from console.transcripts import values
 from console.transcripts.acts import Act, Trust, state_of
 from console.transcripts.offers import Offer
@@ -72,7 +73,7 @@ class Gate:
         )
         verdict = gate.judge(proposal, self._standing, compile_predicate=lambda *_: None, at=AT)
         notes = []
-        if verdict.code == NotCanonical.code:
+        if any(error["code"] == NotCanonical.code for error in verdict.errors):
             verdict, notes = self._with_fractions(verdict, asked), [FRACTION]
         verdict = gate.clear(verdict, proposal, self._around(verdict, proposal.depends_on))
         act = Act(
@@ -133,14 +134,21 @@ class Gate:
         mistake = malformed.find(dict(asked), schema=contract.arguments_schema, validator=contract.arguments_validator)
         if mistake is not None:
             return replace(
-                verdict, code=mistake.code, message=mistake.message, hint=mistake.hint, errors=mistake.errors
+                verdict,
+                code=mistake.code,
+                layer=layer_of(mistake.code),
+                message=mistake.message,
+                hint=mistake.hint,
+                errors=mistake.errors,
             )
         return replace(
             verdict,
             accepted=True,
             code=gate.ACCEPTED,
+            layer="",
             message="The call is well formed; the product would ask for its decimals as texts.",
             hint="",
+            errors=(),
             target_resource=_target(contract, asked),
         )
 

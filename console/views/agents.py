@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from approvals import queries as before
 from approvals.operations import agents as operations
-from approvals.operations.calls import is_sealed
+from approvals.operations.registered import is_sealed
 from approvals.rules.acceptance import Tally, total
 from console import charts, gate_record, words
 from console.account import names

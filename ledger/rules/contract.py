@@ -37,6 +37,9 @@ Optional fields beyond api.md's example:
 | data_sensitivity, cost, user_impact | LOW | HIGH adds the checks of the next class, and demands all (R-VD-07) |
 | verification.checks | {} | what makes a required check, or why it does not apply (`ledger.rules.depth`) |
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
+| formerly | [] | names that the tool had: a call of one stays a phantom, with the new name suggested (R-MC-22) |
+| coercion | none | `lossless`: a tool that only reads takes a value in another type that says the same (C-38) |
+| based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
 it names what the operator committed, anyone can recompute it from the document alone, and a later
@@ -144,6 +147,14 @@ class Claims:
     object: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What a call of the tool must rest on: whether it has to name a read of its target, and how old that may be."""
+
+    required: bool = False
+    max_age_s: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Contract:
     """A validated contract with every default filled in; `document` is its RFC 8785 text, `digest`
@@ -176,6 +187,9 @@ class Contract:
     recovery: Recovery
     claims: Claims
     next_tools: tuple[str, ...]
+    formerly: tuple[str, ...]
+    coerces: bool
+    based_on: Basis
     findings: tuple[Finding, ...]
     document: bytes
     digest: str
@@ -330,6 +344,9 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         recovery=remedies.read(document.get("recovery", {})),
         claims=Claims(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
         next_tools=tuple(document.get("next_tools", ())),
+        formerly=tuple(document.get("formerly", ())),
+        coerces=document.get("coercion", "none") == "lossless",
+        based_on=Basis(**document.get("based_on", {})),
         findings=lint(document),
         document=text,
         digest=digest(text),

@@ -157,6 +157,10 @@ def _loop_faults(document: dict[str, Any]) -> Iterator[Fault]:
         yield _fault(path, code, detail)
     if name in document.get("next_tools", []) and document["side_effect_class"] != SideEffectClass.READ_ONLY:
         yield _fault("/next_tools", "LOOP", "A mutating tool cannot be its own next tool.")
+    if name in document.get("formerly", []):
+        yield _fault("/formerly", "BAD_NAME", "A tool was not formerly called what it is called now.")
+    if document.get("coercion") == "lossless" and document["side_effect_class"] != SideEffectClass.READ_ONLY:
+        yield _fault("/coercion", "BAD_COERCION", "Only a tool that changes nothing may take a value in another type.")
 
 
 def in_verification(

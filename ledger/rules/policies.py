@@ -47,20 +47,6 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 _VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
 _SCHEMAS: dict[str, dict[str, Any]] = {
-    "autonomy": {
-        "boundary": {"enum": ["disclosed_tools"]},
-        # From when on an agent's calls are worth a look (`approvals.rules.acceptance`).
-        "watch": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "acceptance_floor_pct": {"type": "integer", "minimum": 0, "maximum": 100},
-                "least_calls": {"type": "integer", "minimum": 1, "maximum": 100_000},
-                "probing_names": {"type": "integer", "minimum": 2, "maximum": 10_000},
-                "window_h": {"type": "integer", "minimum": 1, "maximum": 168},
-            },
-        },
-    },
     "verification": {
         "lease_s": {"type": "integer", "minimum": 5, "maximum": 3600},
         "first_after_s": {"type": "integer", "minimum": 0, "maximum": 86400},
@@ -127,7 +113,7 @@ class BadPolicy(Refused):
 def check(kind: str, document: Mapping[str, Any]) -> None:
     """Nothing if this may be a policy of the kind; an unknown name is refused, so that no misspelt limit is silent.
 
-    Of approval policies only the version is looked at here: `approvals` owns their rules.
+    Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
     """
     schema: dict[str, Any] = {"type": "object", "properties": {"version": _VERSION} | _SCHEMAS.get(kind, {})}
     schema["additionalProperties"] = kind not in _SCHEMAS

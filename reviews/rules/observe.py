@@ -1,7 +1,8 @@
 """Observations: what a tool or its runtime answered, as evidence (R-OB-01 to R-OB-05, R-OB-11).
 
 1. The status is one of success, failed, partial, pending, accepted, timeout; anything else, and an
-   answer that contradicts itself, is MALFORMED (R-OB-02). The answer is kept, never repaired.
+   answer that contradicts itself (a success with an error, a failure with evidence; R-TC-12), is
+   MALFORMED (R-OB-02). The answer is kept, never repaired.
 2. No answer changes what is believed (R-OB-03): it decides only where to look next.
 3. `failed` is proof of nothing except where the executor says that nothing left it (`error.phase` is
    `before_send`): then the action FAILED. Any other failure is read back (R-EX-09, R-EX-24).
@@ -124,6 +125,8 @@ def _error_parts(error: Mapping[str, Any] | None) -> list[Any]:
 def _contradiction(result: Mapping[str, Any]) -> str:
     if result["status"] == Status.SUCCESS and result.get("error"):
         return "The result says success and carries an error."
+    if result["status"] == Status.FAILED and result.get("evidence"):
+        return "The result says failed and carries evidence of an effect."
     return ""
 
 

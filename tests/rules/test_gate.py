@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approvals.rules import gate, pins
+from approvals.rules import basis, coercion, gate, pins
 from approvals.rules.gate import Dependency, Proposal, Standing, Surroundings
+from approvals.rules.layers import CODES, Layer, layer_of
 from ledger.rules import contract
 from ledger.rules.canonical import canonical, digest, parse
 
@@ -80,8 +81,9 @@ def test_a_good_call_is_accepted_with_its_payload_hash_and_target():
     ("change", "code"),
     [
         ({"registered": False}, "AGENT_NOT_REGISTERED"),
-        ({"sealed": False}, "REGISTRY_FINGERPRINT_MISMATCH"),
-        ({"open": False}, "SESSION_CLOSED"),
+        ({"sealed": False}, "AGENT_NOT_REGISTERED"),
+        ({"open": False}, "PIN_EXPIRED"),
+        ({"registered_tools": frozenset({"list_orders"})}, "CAPABILITY_NOT_REGISTERED"),
         ({"calls_made": 3, "iteration_limit": 3}, "ITERATION_LIMIT"),
     ],
 )
@@ -146,10 +148,48 @@ def test_a_suggestion_never_reveals_an_undisclosed_tool():
 
 @pytest.mark.req("R-MC-22")
 def test_a_renamed_tool_stays_a_phantom_and_names_its_successor():
-    renamed = replace(STANDING, renamed={"pay_back": "issue_refund", "wipe": "drop_database"})
+    successor = tool("issue_refund", formerly=["pay_back", "refund"])
+    renamed = replace(STANDING, disclosed={"issue_refund": successor}, catalogue=STANDING.catalogue | {"refund"})
 
-    assert judge(replace(CALL, tool="pay_back"), renamed).suggestion == "issue_refund"
-    assert judge(replace(CALL, tool="wipe"), renamed).suggestion is None
+    for old in ("pay_back", "refund"):
+        verdict = judge(replace(CALL, tool=old), renamed)
+        assert (verdict.code, verdict.category, verdict.suggestion) == ("PHANTOM_TOOL", "phantom", "issue_refund")
+        assert "called `issue_refund` now" in verdict.hint
+
+
+def test_a_name_that_an_undisclosed_tool_once_had_leads_nowhere():
+    assert judge(replace(CALL, tool="wipe"), STANDING).suggestion is None
+
+
+# The seven layers
+
+
+LAYERS = {
+    "syntax": judge(replace(CALL, arguments="{")),
+    "schema": judge(replace(CALL, arguments={"order_id": "17", "amount": 5, "mode": "huge"})),
+    "semantics": judge(replace(CALL, target_resource="order/18")),
+    "permissions": judge(replace(CALL, tool="drop_database")),
+    "policy": gate.clear(judge(), CALL, Surroundings(dependencies={}, freezes=(("tenant", ""),))),
+    "budget": judge(standing=replace(STANDING, calls_made=3, iteration_limit=3)),
+    "confirmation": gate.clear(judge(), CALL, Surroundings(dependencies={}, unobserved=(("a-1", "PENDING"),))),
+}
+
+
+@pytest.mark.req("R-TC-15")
+@pytest.mark.parametrize("layer", LAYERS)
+def test_each_layer_refuses_with_a_typed_code_and_names_itself(layer):
+    verdict = LAYERS[layer]
+
+    assert not verdict.accepted
+    assert verdict.layer == layer
+    assert verdict.code in CODES
+    assert verdict.errors
+    assert {error["layer"] for error in verdict.errors} == {layer}
+
+
+def test_every_layer_has_a_code_of_its_own_and_every_code_a_layer():
+    assert {layer_of(code) for code in CODES} == {*Layer, ""}
+    assert len({verdict.code for verdict in LAYERS.values()}) >= 6
 
 
 @pytest.mark.req("R-MC-02", "R-MC-03", "R-MC-04", "R-MC-07", "R-TC-17")
@@ -161,7 +201,7 @@ def test_a_renamed_tool_stays_a_phantom_and_names_its_successor():
         ({"order_id": "17", "amount": "5"}, "TYPE_COERCION"),
         ({"args": {"order_id": "17", "amount": 5}}, "TYPE_COERCION"),
         ("{nonsense", "UNPARSEABLE_ARGUMENTS"),
-        ('{"order_id": "17", "amount": 5.0}', "NOT_CANONICAL"),
+        ('{"order_id": "17", "amount": 5.0}', "UNPARSEABLE_ARGUMENTS"),
         ({"order_id": "..", "amount": 5}, "ARGUMENT_HALLUCINATION"),
     ],
 )
@@ -203,6 +243,65 @@ def test_a_predicate_that_does_not_compile_or_has_no_bound_is_refused(predicates
     assert judge(replace(CALL, outcome_predicates=predicates)).code == "ARGUMENT_HALLUCINATION"
 
 
+# Lossless coercion
+
+
+LENIENT = tool(
+    "list_orders",
+    side_effect_class="READ_ONLY",
+    coercion="lossless",
+    arguments_schema={
+        "type": "object",
+        "required": ["order_id"],
+        "additionalProperties": False,
+        "properties": {
+            "order_id": {"type": "string"},
+            "most": {"type": "integer", "maximum": 50},
+            "open": {"type": "boolean"},
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({"order_id": 17}, {"order_id": "17"}),
+        ({"order_id": "17", "most": "5", "open": "true"}, {"order_id": "17", "most": 5, "open": True}),
+        ({"args": {"order_id": "17", "most": "-5"}}, {"order_id": "17", "most": -5}),
+        ({"order_id": "17", "most": "05"}, None),
+        ({"order_id": "17", "most": "5 "}, None),
+        ({"order_id": "17", "most": "5.0"}, None),
+        ({"order_id": "17", "most": "51"}, None),
+        ({"order_id": "17", "most": "\u0665"}, None),
+        ({"order_id": "17", "most": "9" * 17}, None),
+        ({"order_id": "17", "open": "True"}, None),
+        ({"order_id": "17", "open": 1}, None),
+        ({"order_id": None}, None),
+        ({"order_id": True}, None),
+        ({"order_id": 17, "more": 1}, None),
+    ],
+)
+def test_a_tool_that_only_reads_may_take_what_says_the_same(sent, meant):
+    standing = replace(STANDING, disclosed={"list_orders": LENIENT})
+    verdict = judge(replace(CALL, tool="list_orders", arguments=sent), standing)
+
+    assert verdict.accepted is (meant is not None)
+    if meant is not None:
+        assert parse(verdict.payload) == meant
+        assert verdict.coerced
+        assert not set(map(str, sent.values())) & {part for each in verdict.coerced for part in each.values()}
+
+
+def test_nothing_is_converted_for_a_tool_that_did_not_ask_for_it_or_changes_something():
+    forged = replace(REFUND, coerces=True)
+
+    assert judge(replace(CALL, tool="list_orders", arguments={"order_id": 17, "amount": 5})).code == "TYPE_COERCION"
+    assert coercion.lossless({"order_id": "17", "amount": "5"}, forged) is None
+    with pytest.raises(contract.BadContract):
+        tool("issue_refund", coercion="lossless")
+
+
 # What surrounds the target
 
 
@@ -241,6 +340,122 @@ def test_the_agent_may_acknowledge_a_failure_but_not_an_open_action():
 
     assert cleared(Surroundings(dependencies={"a-1": Dependency("FAILED")}), call).accepted
     assert not cleared(Surroundings(dependencies={"a-1": Dependency("PENDING")}), call).accepted
+
+
+@pytest.mark.req("R-PL-13", "R-PL-14")
+def test_a_step_on_the_same_target_that_nobody_has_observed_stops_a_mutation_and_no_read():
+    around = Surroundings(dependencies={}, unobserved=(("a-1", "UNKNOWN"),))
+    verdict = cleared(around)
+
+    assert (verdict.code, verdict.on_record) == ("UNRESOLVED_DEPENDENCY", False)
+    assert [error["action_id"] for error in verdict.errors] == ["a-1"]
+    assert cleared(around, replace(CALL, tool="list_orders")).accepted
+    assert cleared(around, replace(CALL, acknowledges=frozenset({"a-1"}))).code == "UNRESOLVED_DEPENDENCY"
+
+
+@pytest.mark.req("R-PL-14")
+def test_after_a_failed_step_a_mutation_needs_a_decision_and_a_read_none():
+    around = Surroundings(dependencies={}, failed=("a-1", "a-2"), superseded="FAILED")
+
+    assert cleared(around).code == "UNRESOLVED_DEPENDENCY"
+    assert cleared(around, replace(CALL, acknowledges=frozenset({"a-1"}))).code == "UNRESOLVED_DEPENDENCY"
+    assert cleared(around, replace(CALL, acknowledges=frozenset({"a-1", "a-2"}))).accepted
+    assert cleared(around, replace(CALL, acknowledges=frozenset({"a-1"}), supersedes="a-2")).accepted
+    assert cleared(around, replace(CALL, tool="list_orders")).accepted
+
+
+def test_a_success_that_was_taken_back_must_be_acknowledged():
+    call = replace(CALL, depends_on=("a-1",))
+    around = Surroundings(dependencies={"a-1": Dependency("RECONCILED_SUCCESS", reversed=True)})
+
+    assert "reversed" in cleared(around, call).errors[0]["detail"]
+    assert cleared(around, replace(call, acknowledges=frozenset({"a-1"}))).accepted
+
+
+# What a call is based on
+
+
+def based(*reads, contract=None, target="order/17", changes=None, at=NOW):
+    found = basis.read(list(reads))
+    assert found is not None
+    return basis.stale(found, contract or REFUND, target, changes or {}, at=at)
+
+
+READ = {"resource": "order/17", "version": "3", "read_at": "2030-01-01T00:00:00Z"}
+LATER = NOW + timedelta(seconds=90)
+
+
+@pytest.mark.req("R-TC-16")
+@pytest.mark.parametrize(
+    ("change", "stale"),
+    [
+        (basis.Change(what="an action is at work"), True),
+        (basis.Change(what="an action changed it", until=LATER), True),
+        (basis.Change(what="an action changed it", until=NOW), False),
+        (basis.Change(version="4", seen_at=LATER), True),
+        (basis.Change(version="3", seen_at=LATER), False),
+        (basis.Change(version="4", seen_at=NOW), False),
+        (basis.Change(state="PENDING"), True),
+        (basis.Change(state="3", until=LATER), True),
+        (basis.Change(state="3", until=NOW), False),
+    ],
+)
+def test_a_read_is_stale_once_the_record_knows_of_something_newer(change, stale):
+    found = based(READ, changes={"order/17": (basis.Change(), change)}, at=LATER)
+
+    assert (found is not None) is stale
+    assert based(READ, changes={"order/18": (change,)}, at=LATER) is None
+    if found is not None:
+        assert (found.code, found.errors[0]["path"]) == ("STALE_STATE_READ", "/based_on/0")
+
+
+def test_a_read_has_an_age_and_no_future():
+    limited = tool("issue_refund", based_on={"max_age_s": 60})
+
+    assert based(READ, contract=limited, at=NOW + timedelta(seconds=60)) is None
+    assert based(READ, contract=limited, at=NOW + timedelta(seconds=61)) is not None
+    assert based(READ, at=NOW - timedelta(seconds=60)) is None
+    assert based(READ, at=NOW - timedelta(seconds=61)) is not None
+
+
+def test_a_tool_may_want_to_know_what_a_call_is_based_on():
+    wanting = tool("issue_refund", based_on={"required": True})
+
+    assert based(contract=wanting) is not None
+    assert based(READ | {"resource": "order/18"}, contract=wanting) is not None
+    assert based(READ, contract=wanting) is None
+    assert based() is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        "order/17",
+        ["order/17"],
+        [READ] * 51,
+        [READ | {"resource": ""}],
+        [READ | {"resource": 17}],
+        [READ | {"read_at": "2030-01-01T00:00:00"}],
+        [READ | {"read_at": "yesterday"}],
+        [READ | {"read_at": None}],
+        [READ | {"version": True}],
+        [READ | {"version": ["3"]}],
+    ],
+)
+def test_reads_of_another_shape_make_the_call_unreadable(raw):
+    assert judge(gate.read_call({"call_id": "c", "tool": "list_orders", "based_on": raw})).code == (
+        "UNPARSEABLE_ARGUMENTS"
+    )
+
+
+def test_the_gate_asks_about_reads_last():
+    call = replace(CALL, based_on=basis.read([READ]))
+    around = Surroundings(dependencies={}, changes={"order/17": (basis.Change(what="an action is at work"),)})
+
+    assert gate.clear(judge(call), call, around).accepted
+    verdict = gate.clear(judge(call), call, around, at=NOW)
+    assert (verdict.code, verdict.layer, verdict.on_record) == ("STALE_STATE_READ", "semantics", False)
 
 
 def test_a_dependency_that_nobody_knows_is_unresolved():

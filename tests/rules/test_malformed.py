@@ -112,6 +112,32 @@ def test_an_extra_wrapping_object_is_a_type_mistake(wrapper):
     assert "wrapping" in mistake.hint
 
 
+@pytest.mark.req("R-MC-04")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"name": "write_file", "arguments": GOOD},
+        {"type": "function", "function": "write_file", "arguments": '{"path": "a/b.txt", "value": 7}'},
+        {"input": '{"path": "a/b.txt", "value": 7}'},
+    ],
+)
+def test_a_whole_call_sent_as_its_own_arguments_is_a_wrapping(sent):
+    mistake = found(sent)
+
+    assert mistake.code == "TYPE_COERCION"
+    assert mistake.errors[0]["path"] in ("/arguments", "/input")
+
+
+def test_what_stands_beside_a_parameter_is_no_wrapping():
+    assert found({"value": 7, "args": {"path": "a"}}).code == "SCHEMA_DRIFT"
+
+
+@pytest.mark.req("R-MC-02")
+@pytest.mark.parametrize(("sent", "meant"), [("apend", "append"), ("Replace", "replace"), ("merge", None)])
+def test_the_nearest_allowed_value_is_suggested_when_it_is_near(sent, meant):
+    assert found(GOOD | {"mode": sent}).suggestion == meant
+
+
 @pytest.mark.parametrize("value", [True, None, [7], {"n": 7}, "7"])
 def test_no_type_passes_for_another(value):
     assert found(GOOD | {"value": value}).code == "TYPE_COERCION"
@@ -158,7 +184,8 @@ def test_arguments_outside_the_canonical_profile_are_refused(raw):
     mistake = malformed.read_arguments(raw)
 
     assert isinstance(mistake, Malformed)
-    assert mistake.code == "NOT_CANONICAL"
+    assert mistake.code == "UNPARSEABLE_ARGUMENTS"
+    assert mistake.errors[0]["code"] == "NOT_CANONICAL"
 
 
 def test_arguments_may_be_an_object_or_its_text():

@@ -57,6 +57,12 @@ def test_anything_else_is_malformed_and_claims_nothing(result):
     assert not found.claimed_success
 
 
+@pytest.mark.req("R-TC-12")
+def test_a_failure_with_evidence_contradicts_itself():
+    assert seen("failed", error={"code": "X"}, evidence={"id": 1}).status is Status.MALFORMED
+    assert seen("failed", error={"code": "X"}, evidence={}).status is Status.FAILED
+
+
 def test_sub_results_must_be_a_list():
     result = {"status": "partial"}
     assert observe.observe(result, tool=TOOL, sub_results="x").status is Status.MALFORMED
@@ -136,8 +142,8 @@ def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
 
 def test_without_an_answer_expressions_see_nothing():
     assert observe.bindings(None) == {}
-    shown = observe.bindings(seen("failed", error={"code": "X"}, evidence={"id": 1}))
-    assert shown["status"] == "failed"
+    shown = observe.bindings(seen("partial", error={"code": "X"}, evidence={"id": 1}))
+    assert shown["status"] == "partial"
     assert shown["success"] is False
     assert shown["error"] == {"code": "X"}
     assert shown["evidence"] == {"id": 1}

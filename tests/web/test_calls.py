@@ -73,7 +73,8 @@ def test_an_irreversible_call_is_validated_and_waits_for_people(agent: Api, sess
 
 @pytest.mark.req("R-MC-06", "R-MC-01")
 def test_a_bad_call_leaves_its_neighbours_alone(agent: Api, session: dict):
-    results = propose(agent, session, call(session), call(session, tool="issue_refnd"), call(session))["results"]
+    other = call(session, arguments=REFUND | {"order_id": "EX-7F3A22"})
+    results = propose(agent, session, call(session), call(session, tool="issue_refnd"), other)["results"]
     assert [each["accepted"] for each in results] == [True, False, True]
     assert results[1]["result"]["error"]["code"] == "PHANTOM_TOOL"
     assert results[1]["suggestion"] == "issue_refund"

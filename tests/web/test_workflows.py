@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -41,7 +42,9 @@ def test_a_run_shows_its_steps_and_what_was_passed_over(cashier: Counter, clock:
     run = Run(cashier, clock, on_failure="stop")
     failed = run.step("EX-1001", works=False)
     clock.forward(seconds=5)
-    run.step("EX-1002")
+    # The gate lets nobody do this any more; runs that were made before it did not are still shown as they are.
+    with patch("ledger.queries.steps.in_the_way", return_value=([], [])):
+        run.step("EX-1002")
     shown = cashier.agent.get(f"/runs/{name_of(run)}").json()
     assert [(one["state"], one["region"]) for one in shown["steps"]] == [
         ("FAILED", "BEFORE_PIVOT"),
@@ -60,10 +63,10 @@ def test_calls_of_one_batch_are_steps_in_their_order(cashier: Counter, clock: Cl
         {
             "call_id": uuid4().hex,
             "tool": "refund_order",
-            "arguments": ORDER | {"amount": amount},
+            "arguments": ORDER | {"order_id": f"EX-{number}"},
             "pin_hash": session["pin"]["hash"],
         }
-        for amount in range(1, 21)
+        for number in range(2001, 2021)
     ]
     answer = cashier.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": calls}).json()
     proposed = [each["action_id"] for each in answer["results"]]
