@@ -1,12 +1,13 @@
 """The summary of a session or run, for its user: at most six lines, from the record alone (R-FB-01 to R-FB-05, C-35).
 
-1. What is completed, what failed and the next best step are always said; what is reversed or done in part, what is
-   unknown and what is pending are said where there is such, and under these names (R-FB-03).
+1. What is completed, what failed and the next best step are always said; what is not whole (done in part, reversed,
+   stopped), what is unknown and what is pending are said where there is such, and under these names (R-FB-03).
 2. Each line says the names of the actions and the report's words on them, and nothing else (`report`). Names are cut;
    what is not named is counted.
 3. The next best step follows from the gravest result: a stop outweighs an unknown outcome, that one a person's review,
    then recovery, what is pending, what is done in part, what failed.
 4. Where no summary can be made there is a static text: it claims nothing, and says that work can go on (R-FB-05).
+5. Every line passes the completion guard: no title reads like a claim where nothing stands behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from reviews.rules.results import RULES, Result
 MOST_LINES = 6
 MOST_NAMES = 3
 MOST_TEXTS = 3
-_CANNOT = "A summary could not be made. Every call is on record, and the work can go on from there."
+_CANNOT = "No summary could be made. The record holds every call, and the work can go on from there."
 
 _R = Result
 _REVERSED = (_R.PARTIAL_SUCCESS, _R.RECOVERING, _R.COMPENSATED, _R.ROLLED_BACK, _R.ABANDONED)
@@ -52,9 +53,9 @@ def summary(items: Iterable[Item], scene: Scene) -> Summary:
     completed = _said(by_result, (_R.SUCCESS,))
     failed = _with_refused(_said(by_result, (_R.FAILURE,)), scene)
     lines = [
-        f"Completed: {completed or 'nothing is confirmed.'}",
-        f"Failed: {failed or 'nothing that is known.'}",
-        *_if_any("Done in part or taken back", _said(by_result, _REVERSED)),
+        f"Completed so far: {completed or 'nothing.'}",
+        f"Failures: {failed or 'none known.'}",
+        *_if_any("Not whole", _said(by_result, _REVERSED)),
         *_if_any("Unknown", _said(by_result, (_R.UNKNOWN,))),
         *_if_any("Pending", _said(by_result, _PENDING)),
         f"Next best step: {_next(by_result, scene)}",
@@ -91,8 +92,8 @@ def _with_refused(failed: str, scene: Scene) -> str:
     count = sum(scene.refused.values())
     if not count:
         return failed
-    calls = "1 call was" if count == 1 else f"{count} calls were"
-    return f"{failed} {calls} refused and not attempted.".strip()
+    calls = "1 call" if count == 1 else f"{count} calls"
+    return f"{failed or 'none known.'} Refusals: {calls}, not attempted."
 
 
 def _next(by_result: dict[Result, list[Item]], scene: Scene) -> str:

@@ -9,6 +9,8 @@ import pytest
 
 from ledger.rules.lifecycle import State
 from reviews.rules.context import MOST_FACTS, MOST_UNRESOLVED, Capability, Item, Scene, context, plain
+from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.verdict import judge
 from reviews.rules.report import Code, report
 from reviews.rules.results import RULES, SETTLED, SETTLED_STATES, Result
 from reviews.rules.summary import MOST_LINES, static, summary
@@ -164,8 +166,8 @@ def test_the_summary_has_its_three_parts_and_names_unknown_and_pending_as_such()
         Scene(forced=True, limit=3),
     )
     assert [line.partition(":")[0] for line in found.lines] == [
-        "Completed",
-        "Failed",
+        "Completed so far",
+        "Failures",
         "Unknown",
         "Pending",
         "Next best step",
@@ -182,8 +184,8 @@ def test_nothing_but_success_stands_among_what_is_completed(state: State):
         is_done = state is State.RECONCILED_SUCCESS and not contradicted
         assert ("issue_refund" in lines[0]) == is_done, lines
         assert sum("issue_refund" in line for line in lines) == 1
-        assert lines[0].startswith("Completed: ")
-        assert lines[1].startswith("Failed: ")
+        assert lines[0].startswith("Completed so far: ")
+        assert lines[1].startswith("Failures: ")
         assert lines[-1].startswith("Next best step: ")
 
 
@@ -193,13 +195,13 @@ def test_a_summary_of_everything_at_once_has_six_lines():
     found = summary(every, scene)
     assert len(found.lines) == MOST_LINES
     assert "security path" in found.lines[-1]
-    assert "3 calls were refused and not attempted." in found.lines[1]
+    assert "Refusals: 3 calls, not attempted." in found.lines[1]
 
 
 def test_a_summary_of_nothing_says_so():
     assert summary([], Scene()).lines == (
-        "Completed: nothing is confirmed.",
-        "Failed: nothing that is known.",
+        "Completed so far: nothing.",
+        "Failures: none known.",
         "Next best step: Begin with the first call.",
     )
     assert "Correct the refused calls." in summary([], Scene(refused={"PHANTOM_TOOL": 1})).lines[-1]
@@ -221,3 +223,56 @@ def test_every_word_about_an_action_is_its_report(monkeypatch: pytest.MonkeyPatc
         assert found.report.text in summary([found], Scene()).text
         assert found.report.text in told(found)
         assert found.report.code in Code
+
+
+# The guard
+
+
+def ground(items: list[Item]) -> Ground:
+    tools = {one.tool: Tool(name=one.tool, done=("refunded", "issued a refund"), object=("refund",)) for one in items}
+    records = [
+        Record(
+            action_id=one.action_id,
+            tool=one.tool,
+            target=one.target,
+            arguments={"charge_id": "ch_81"},
+            state=str(one.state),
+            completed=one.report.completed,
+            code=str(one.report.code),
+            text=one.report.text,
+            evidence=("re_9",),
+            contradicted=one.contradicted,
+        )
+        for one in items
+    ]
+    return Ground(tools=tuple(tools.values()), records=tuple(records))
+
+
+@pytest.mark.req("R-FB-03")
+@pytest.mark.parametrize("state", State)
+def test_every_summary_passes_the_completion_guard(state: State):
+    for one in (item(state), item(state, contradicted=True)):
+        for items in ([one], [item(name="a0", tool="send_note", target="note/7"), one]):
+            made = summary(items, Scene(refused={"PHANTOM_TOOL": 1}, forced=True, limit=3))
+            found = judge(made.text, ground(items))
+            assert found.verdict == "ALLOW", (made.text, found.violations)
+
+
+@pytest.mark.req("R-FB-05")
+def test_the_static_text_passes_the_completion_guard():
+    for scene in (Scene(), Scene(forced=True, limit=3)):
+        for text in (static(scene).text, summary([], scene).text):
+            assert judge(text, ground([])).verdict == "ALLOW", text
+
+
+def test_a_report_may_be_quoted_of_its_own_action_only():
+    """Trap: the guard struck out the very words that may be told; and a report lent to another action."""
+    partial = item("PARTIALLY_COMMITTED", name="a2", target="charge/ch_82")
+    unknown = item("UNKNOWN")
+    for one in (partial, item("COMPENSATED"), unknown):
+        assert judge(one.report.text, ground([one])).verdict == "ALLOW"
+        assert judge(one.statement, ground([one, item("FAILED", name="a9", target="charge/ch_9")])).verdict == "ALLOW"
+    lent = f"The refund of charge/ch_81: {partial.report.text}"
+    assert judge(lent, ground([unknown, partial])).verdict == "BLOCK"
+    done = item(name="a3", target="charge/ch_83")
+    assert judge(f"charge/ch_81: I refunded it. {unknown.report.text}", ground([unknown, done])).verdict == "BLOCK"

@@ -176,7 +176,7 @@ def test_the_call_that_meets_the_limit_is_answered_with_the_summary_and_the_run_
     assert last["summary"]["forced"]
     assert 3 <= len(last["summary"]["lines"]) <= 6
     assert "The limit of 3 calls was reached." in last["summary"]["text"]
-    assert "calls were refused and not attempted" in last["summary"]["text"]
+    assert "Refusals: 5 calls, not attempted." in last["summary"]["text"]
 
     again = shop.session(workflow_run_id="tidy-up")
     refused = send(shop, again, call(again))
@@ -213,7 +213,7 @@ def test_the_summary_names_what_is_unknown_and_what_is_pending(shop: Workshop, c
     deleted_and_lost(shop, session)
     send(shop, session, call(session, "write_document", arguments=document("notes/b.md", "B.")))
     lines = dict(line.split(": ", 1) for line in send(shop, session, call(session))["summary"]["lines"])
-    assert "write_document on document/notes/today.md: Done, and confirmed" in lines["Completed"]
+    assert "write_document on document/notes/today.md: Done, and confirmed" in lines["Completed so far"]
     assert "delete_document on document/policies/returns.md: The final state is not known" in lines["Unknown"]
     assert "write_document on document/notes/b.md" in lines["Pending"]
     assert "No blind retry" in lines["Next best step"]

@@ -22,6 +22,7 @@ from reviews.rules.guard.codes import TAGS, Kind, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
 from reviews.rules.guard.language import english
+from reviews.rules.guard.quoting import unquoted
 from reviews.rules.guard.reading import claims_in
 from reviews.rules.guard.records import Ground, Stated
 from reviews.rules.guard.values import values
@@ -84,7 +85,7 @@ def judge(message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, extr
 def _judged(
     message: str, ground: Ground, stated: tuple[Stated, ...], extra: tuple[Found, ...]
 ) -> list[tuple[Claim, Bound]]:
-    own = claims_in(message, ground)
+    own = unquoted(claims_in(message, ground), message, ground)
     taken = {(claim.start, claim.end) for claim in own}
     further = [
         claim for claim in (_extracted(each, message) for each in extra) if (claim.start, claim.end) not in taken
