@@ -21,7 +21,7 @@ from benchmarks.ratios import Figure
 from benchmarks.stand import Stand
 
 CONVERSATIONS = 400
-MANY = 1_000
+MANY = 2_000
 LONGER = 4
 MESSAGES_A_SECOND = 2_000
 MOST_MEMORY = 1.2
