@@ -55,7 +55,7 @@ def bind(claim: Claim, ground: Ground) -> Bound | None:
 def _meant(claim: Claim, ground: Ground) -> Bound | None:
     """The action that a claim in words is about."""
     if claim.weak:
-        return _weak(claim, ground) or _unread(claim, ground)
+        return _weak(claim, ground)
     tools = _tools(claim, ground)
     if claim.verbs and claim.verbs <= english().sets["looks"] and _is_by_people(claim):
         return _no_tool()
@@ -83,9 +83,25 @@ def _unrecorded(claim: Claim, tool: Tool, ground: Ground) -> Bound | None:
         return None
     if claim.verbs <= english().sets["looks"] and _has_read(ground):
         return None
+    if not claim.agency and claim.rule in UNSPOKEN:
+        return None
     if claim.kind is Kind.DONE and (other := _told_otherwise(claim, ground)):
         return other
     return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+
+
+UNSPOKEN = frozenset({"was done", "went through", "did", "done, told in short", "being done"})
+"""Rules whose words do not say who did it."""
+
+
+def _by_the_speaker(claim: Claim, ground: Ground) -> bool:
+    """Whether the speaker says that it did it: only then is what no tool can do imagined, and else a fact.
+
+    Where nothing was read, there is no fact to tell either.
+    """
+    if claim.rule in {"extractor", "stated"}:
+        return True
+    return claim.agency and (claim.rule not in UNSPOKEN or not _has_read(ground))
 
 
 def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:
@@ -138,17 +154,6 @@ def _asked_for(claim: Claim, ground: Ground) -> Claim:
         if claim.verbs & said and (not asks or own.verbs & {"request", "submit", "forward"}):
             return claim
     return replace(claim, kind=Kind.ONGOING)
-
-
-def _unread(claim: Claim, ground: Ground) -> Bound | None:
-    """A passive that no action bears and that no reading could have told: nothing was attempted."""
-    if claim.rule != "was done" or claim.kind is not Kind.DONE or _has_read(ground):
-        return None
-    if not {"was", "were", "been", "already"} & claim.words:
-        return None
-    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed]
-    best, tool = max(scored, key=lambda each: each[0], default=(0, None))
-    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.") if best > SURE else None
 
 
 def _told_failed(claim: Claim, tools: list[Tool], ground: Ground) -> Bound | None:
@@ -217,6 +222,8 @@ def _unknown(claim: Claim, ground: Ground) -> Bound | None:
             return _imagined(claim, ground)
         return _weak(claim, ground) or _whole(claim, ground)
     if claim.verbs <= language.sets["requests"] and any(map(is_open, ground.records)):
+        return None
+    if not _by_the_speaker(claim, ground):
         return None
     if claim.verbs <= language.sets["looks"] and _has_read(ground) and not language.sets["teams"] & claim.words:
         return None
@@ -352,11 +359,16 @@ def _tools(claim: Claim, ground: Ground) -> list[Tool]:
         tool = tool_of(claim.tool, ground)
         return [tool] if tool else []
     looks = claim.verbs <= english().sets["looks"]
-    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed and (tool.mutating or looks)]
+    scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.disclosed and (looks or _may_be(claim, tool))]
     best = max((score for score, _ in scored), default=0)
     if best < FITS and claim.kind is not Kind.PROMISED:
         return [tool for _, tool in scored if _holds(claim, tool, ground)]
     return [tool for score, tool in scored if score == best] if best >= FITS else []
+
+
+def _may_be(claim: Claim, tool: Tool) -> bool:
+    """A tool that only reads is meant where its own verb is said."""
+    return tool.mutating or bool(claim.verbs & vocabulary(tool).verbs)
 
 
 def _holds(claim: Claim, tool: Tool, ground: Ground) -> bool:

@@ -17,6 +17,7 @@ class Claim:
     a claim about all that was asked for, `state` a condition that is told as current. A `weak` one counts only if it
     can be tied to an action; a `loose` one is weak and stands in a message that discloses something open. `result` says
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
+    `agency`: the speaker says that it did it, or the words stand alone as a report ("Refund issued.").
     """
 
     start: int
@@ -34,6 +35,7 @@ class Claim:
     weak: bool = False
     loose: bool = False
     result: bool = False
+    agency: bool = False
     state: bool = False
     tool: str | None = None
     action_id: str | None = None

@@ -5,6 +5,7 @@
 2. What is left is read chunk by chunk (`patterns`). A chunk without a subject goes on with the one before it.
 3. A claim's words are those of its chunk, and of the label before it ("Refund: issued"). A claim that names nothing
    ("Done.") is about all that was attempted.
+5. What binds to no action counts only where the speaker says that it did it, or where it stands alone as a report.
 4. The guard's own sentences about this ground are no claims (`frames`).
 """
 
@@ -27,6 +28,13 @@ from reviews.rules.guard.values import Value, values
 
 LOOSE = frozenset({MENTION, "state", "done, told in short", "was done"})
 """Rules whose weak claims count only in a message that tells of nothing open, failed or denied."""
+BY_SPEAKER = frozenset(
+    {
+        *("I have done", "and did", "took", "looked", "I did", "promised", "promised too"),
+        *("under way", "doing now", "says done"),
+    }
+)
+"""Rules that find what the speaker says of itself."""
 _SPACES = re.compile(r"[^\w' ]+")
 _OF = re.compile(r"\b(\w+) (?:out )?of (?:the )?(\d+|two|three|four|five|six|seven|eight|nine|ten)\b")
 
@@ -288,8 +296,22 @@ class _Reader:
             hints=hints,
             whole=whole,
             weak=found.weak,
+            agency=self._has_agency(found, parts, index),
             result=found.weak and self._is_result(found, part.words),
         )
+
+    def _has_agency(self, found: Said, parts: list[Chunk], index: int) -> bool:
+        """Whether the speaker says that it did it, or it is a report that stands alone, of no past time (rule 5)."""
+        if found.rule in BY_SPEAKER:
+            return True
+        words = {word for part in parts for word in part.words}
+        if self.sentence.block.fenced or words & self.language.sets["past_times"]:
+            return False
+        own = found.rule in {"did", "done, told in short"} and (index == 0 or parts[index].mark != "")
+        perfect = found.rule in {"was done", "went through"} and bool(
+            {"has", "have", "'s", "now"} & set(parts[index].words)
+        )
+        return own or perfect
 
     def _is_result(self, found: Said, words: list[str]) -> bool:
         """Whether it tells what something came to: it is …, you are now …, it has …."""
