@@ -10,7 +10,18 @@ from benchmarks.apart import apart
 from benchmarks.ratios import Figure, table
 from benchmarks.stand import stand
 
-NAMES = ("append", "ledger", "propose", "gate", "approvals", "verification", "pages", "transcripts", "guarding")
+NAMES = (
+    "append",
+    "ledger",
+    "propose",
+    "gate",
+    "approvals",
+    "verification",
+    "pages",
+    "transcripts",
+    "guarding",
+    "gateway",
+)
 
 
 def main() -> None:

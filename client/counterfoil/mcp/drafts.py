@@ -40,7 +40,7 @@ _FORMATS = frozenset(
     )
 )
 # fmt: on
-_TARGETS = ("path", "file_path", "id", "uri", "url", "name", "key", "branch_name", "repo_path")
+_TARGETS = ("path", "file_path", "id", "uri", "url", "name", "key", "branch_name")
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,13 @@ def _effects(hints: ToolAnnotations, *, reads: bool, notes: list[str]) -> dict[s
 def _target(schema: Mapping[str, Any], *, server: str, tool: str, notes: list[str]) -> str:
     properties = schema.get("properties", {})
     fit = [name for name in schema.get("required", []) if properties.get(name, {}).get("type") in ("string", "integer")]
-    chosen = next((name for name in _TARGETS if name in fit), fit[0] if len(fit) == 1 else None)
+    ids = [name for name in fit if name.endswith(("_id", "_name", "_key"))]
+    chosen = next((name for name in _TARGETS if name in fit), ids[0] if len(ids) == 1 else None)
     if chosen is None:
         notes.append("no argument names what a call is about: all its calls have one target")
         return f"{server}/{tool}"
+    if chosen.endswith("path"):
+        notes.append(f"{chosen} names what a call is about: an absolute path will be refused")
     return f"{server}/{{{chosen}}}"
 
 

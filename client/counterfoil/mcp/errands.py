@@ -108,8 +108,7 @@ class Errands:
         while not errand.done.is_set():
             try:
                 ran = await self._tried(errand, wait_s=wait_s)
-                state = (await self._ask(errand)).state
-                if ran or state != "VALIDATED":
+                if ran or (await self._ask(errand)).state != "VALIDATED":
                     errand.answer = await self._settled(errand)
                     errand.done.set()
                 wait_s, pause = _CLAIM_S, 0.5

@@ -1,0 +1,114 @@
+"""A tool call through the MCP gateway, against the same call straight to the server.
+
+The server is a process of its own (stdio) on both sides, and its tool does nothing. Through the gateway each call is
+proposed, claimed, started under its grant, sent, and reported, over HTTP to one web process as `up` starts it; nothing
+waits for a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import mcp_types as types
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from benchmarks.keepalive import Wire
+from benchmarks.ratios import Figure
+from benchmarks.stand import Stand
+
+SECONDS = 3.0
+AGENT = "clerk"
+SERVER = '''
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("bench")
+@server.tool()
+def keep_note(text: str) -> str:
+    """Keep a note."""
+    return text
+server.run()
+'''
+Call = Callable[[], Awaitable[Any]]
+
+
+def measure(stand: Stand, rounds: int) -> list[Figure]:
+    keys = stand.founded("gateway")["keys"]
+    # As the sequencer would have told it when it started; nothing here waits for a seal.
+    epoch = stand.secrets / "epoch"
+    epoch.write_text("1\n")
+    epoch.chmod(0o600)
+    with stand.web("gateway") as port, tempfile.TemporaryDirectory() as folder:
+        return [anyio.run(_measured, port, keys, Path(folder), rounds)]
+
+
+async def _measured(port: int, keys: dict[str, str], folder: Path, rounds: int) -> Figure:
+    from counterfoil.mcp import serving
+    from counterfoil.mcp.settings import load
+
+    command = [sys.executable, "-c", SERVER]
+    config = folder / "gateway.toml"
+    config.write_text(_settings(port, command, folder))
+    told = {"COUNTERFOIL_AGENT_KEY": keys["agent"], "COUNTERFOIL_EXECUTOR_KEY": keys["exec"]}
+    async with Client(StdioServerParameters(command=command[0], args=command[1:]), cache=None) as direct:
+        _register(port, keys["oper"], (await direct.list_tools()).tools)
+        settings = load(config, environment=dict(os.environ) | told)
+        async with serving.standing(settings) as (face, _), Client(face, cache=None) as gated:
+            ours, peer = [], []
+            for number in range(-1, rounds):
+                pair = (await _rate(lambda: _kept(gated)), await _rate(lambda: _kept(direct)))
+                if number >= 0:
+                    ours.append(pair[0])
+                    peer.append(pair[1])
+    added = sum(1000 / one for one in ours) / len(ours) - sum(1000 / one for one in peer) / len(peer)
+    print(f"gateway: {added:.1f} ms added to a call, one after the other", flush=True)
+    return Figure(name="gateway, one caller", unit="calls per s", ours=tuple(ours), peer=tuple(peer))
+
+
+async def _rate(call: Call) -> float:
+    begun, made = time.perf_counter(), 0
+    while time.perf_counter() - begun < SECONDS:
+        await call()
+        made += 1
+    return made / (time.perf_counter() - begun)
+
+
+async def _kept(client: Client) -> None:
+    result = await client.call_tool("keep_note", {"text": uuid4().hex})
+    word = (result.structured_content or {}).get("counterfoil", {"status": "answered"})
+    if result.is_error or word["status"] != "answered":
+        raise SystemExit(f"benchmarks: a call did not go through: {result}")
+
+
+def _register(port: int, key: str, tools: list[types.Tool]) -> None:
+    from counterfoil.mcp import drafts
+
+    operator = Wire(port, Authorization=f"Bearer {key}")
+    (tool,) = tools
+    document = drafts.draft(tool, server="bench").document
+    document |= {
+        "side_effect_class": "EPHEMERAL_WRITE",
+        "reversibility": "REVERSIBLE",
+        "target_resource": "note/{text}",
+    }
+    operator.post("/api/v1/contracts", document)
+    operator.post("/api/v1/agents", {"agent_id": AGENT, "version": "1", "tools": [document["name"]]})
+
+
+def _settings(port: int, command: list[str], folder: Path) -> str:
+    return "\n".join(
+        [
+            f'[console]\nurl = "http://127.0.0.1:{port}"\nissuer = "http://localhost:8000"\nagent_id = "{AGENT}"',
+            '[session]\ngoal = "Keep notes."',
+            f'[server]\nname = "bench"\ncommand = {json.dumps(command)}',
+            f'[gateway]\nsettle_s = 0\nrelist_s = 3600\nstate = "{folder}"',
+        ]
+    )
