@@ -322,10 +322,12 @@ def test_a_tool_that_lies_about_rolling_back_is_found_out(counter: Counter, cloc
 # People and policy
 
 
-@pytest.mark.req("R-SM-18", "R-RP-45")
-def test_who_orders_a_compensation_does_not_approve_it(counter: Counter, clock: Clock, secrets_dir: Path):
-    asked = cancelling(approval_required=True)
-    cashier = counter.open(secrets_dir, lesser(side_effect_class="HIGH_RISK_EXTERNAL"), asked)
+@pytest.mark.req("R-AP-18", "R-SM-18", "R-RP-45")
+@pytest.mark.parametrize("why", [{"approval_required": True}, {"reversibility": "IRREVERSIBLE"}])
+def test_who_orders_a_compensation_does_not_approve_it(
+    counter: Counter, clock: Clock, secrets_dir: Path, why: dict[str, Any]
+):
+    cashier = counter.open(secrets_dir, lesser(side_effect_class="HIGH_RISK_EXTERNAL"), cancelling(**why))
     action_id = wrong(cashier, clock)
     assert cashier.state(action_id) == "REVIEW_REQUIRED"
     both = cashier.person("operator", "reviewer", name="both@orchid")
@@ -338,6 +340,7 @@ def test_who_orders_a_compensation_does_not_approve_it(counter: Counter, clock: 
     assert cashier.state(action_id) == "COMPENSATING"
     child = child_of(cashier, action_id)
     approval = cashier.approval_of(str(child.id))
+    assert cashier.claim() == []
     assert cashier.vote(approval, by=both).json()["code"] == "SELF_APPROVAL"
     assert cashier.vote(approval).status_code == 201
     carried_out(cashier, clock, child)
