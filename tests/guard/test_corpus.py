@@ -29,7 +29,7 @@ RECALL = 0.91
 ALARMS = 0.015
 
 
-@pytest.mark.req("C-60", "R-CG-15")
+@pytest.mark.req("R-CG-15")
 def test_every_corrected_text_of_the_corpus_is_allowed():
     for case in OPEN:
         ground = ground_of(case)

@@ -124,7 +124,7 @@ OPEN = cases("open.jsonl")
 PLACES = st.integers(0, len(OPEN) - 1)
 
 
-@pytest.mark.req("C-60", "R-CG-15")
+@pytest.mark.req("R-CG-15")
 @settings(max_examples=60, deadline=None)
 @given(PLACES, st.lists(PLACES, min_size=1, max_size=3), st.sampled_from(["\n\n", " ", "\n- "]))
 def test_mixtures_are_corrected_until_they_may_go_out(place: int, others: list[int], between: str):

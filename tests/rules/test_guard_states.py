@@ -66,7 +66,7 @@ def code_of(*records: Record, message: str = SAID, **changes) -> str:
     return verdict.violations[0].code if verdict.violations else "OK"
 
 
-@pytest.mark.req("R-CG-03", "R-CG-04", "R-CG-05", "R-CG-06", "R-CG-07", "R-CG-12", "R-CG-13", "C-13", "C-14")
+@pytest.mark.req("R-CG-03", "R-CG-04", "R-CG-05", "R-CG-06", "R-CG-07", "R-CG-12", "R-CG-13")
 def test_every_state_but_a_reconciled_success_blocks_a_done_claim_under_its_code():
     assert {state for states in CODES.values() for state in states} == {*State, None} - {"RECONCILED_SUCCESS"}
     assert code_of() == "PHANTOM"
@@ -113,7 +113,7 @@ def test_a_tool_outside_the_manifest_is_imagined():
     assert "IMAGINED_CAPABILITY" in [each.code for each in verdict.violations]
 
 
-@pytest.mark.req("R-CG-11", "C-15")
+@pytest.mark.req("R-CG-11")
 def test_a_success_for_another_target_backs_nothing():
     assert code_of(record(), target="charge/ch_82") == "WRONG_TARGET"
     assert code_of(record(), statement="I refunded $25.00.") == "WRONG_TARGET"
@@ -123,7 +123,7 @@ def test_a_success_for_another_target_backs_nothing():
     assert code_of(record(), action_id="a1", tool="send_email") == "PHANTOM"
 
 
-@pytest.mark.req("R-CG-18", "C-15")
+@pytest.mark.req("R-CG-18")
 def test_a_claim_that_two_actions_could_bear_is_blocked_unless_both_do():
     failed = record("FAILED", action_id="a2", target="charge/ch_82", arguments={"charge_id": "ch_82"})
     assert code_of(record(), failed) == "MISREAD"
@@ -137,7 +137,7 @@ def test_a_later_failure_of_the_same_thing_hides_no_success():
     assert code_of(record("FAILED", action_id="a0"), record()) == "OK"
 
 
-@pytest.mark.req("R-CG-15", "C-60", "R-CG-02")
+@pytest.mark.req("R-CG-15", "R-CG-02")
 def test_the_corrected_text_says_what_the_record_holds_and_keeps_the_rest():
     message = "Hello Ana. I refunded your charge. Your next bill comes in May."
     verdict = judge(message, ground(record("FAILED", reason="The card has expired")), (stated(),))
