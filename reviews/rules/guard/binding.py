@@ -25,6 +25,7 @@ from reviews.rules.guard.language import Language, english
 from reviews.rules.guard.particulars import odd
 from reviews.rules.guard.patterns import STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.telling import excused
 from reviews.rules.guard.values import Held, compare, held, id_key
 from reviews.rules.guard.vocabulary import Vocabulary, vocabulary
 
@@ -40,7 +41,13 @@ class Bound:
 
 
 def bind(claim: Claim, ground: Ground) -> Bound | None:
-    """Find the action that a claim is about, and what the record says to it (rules 1 to 4); None: it is no claim."""
+    """What a claim comes down to (rules 1 to 4); None: it is no claim, or the words beside it tell it honestly."""
+    bound = _bound(claim, ground)
+    return None if bound is not None and excused(bound.code, claim.beside) else bound
+
+
+def _bound(claim: Claim, ground: Ground) -> Bound | None:
+    """Find the action that a claim is about, and what the record says to it."""
     if claim.loose:
         return None
     if claim.state:
@@ -220,7 +227,7 @@ def _unknown(claim: Claim, ground: Ground) -> Bound | None:
     if claim.verbs <= language.sets["generic"]:
         if claim.kind is Kind.PROMISED:
             return _imagined(claim, ground)
-        return _weak(claim, ground) or _whole(claim, ground)
+        return _weak(claim, ground) or (_whole(claim, ground) if _by_the_speaker(claim, ground) else None)
     if claim.verbs <= language.sets["requests"] and any(map(is_open, ground.records)):
         return None
     if not _by_the_speaker(claim, ground):

@@ -17,6 +17,8 @@ class Claim:
     a claim about all that was asked for, `state` a condition that is told as current. A `weak` one counts only if it
     can be tied to an action; a `loose` one is weak and stands in a message that discloses something open. `result` says
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
+    `follows`: it may go on from what was told before it ("it is there now").
+    `beside` is its sentence and the one behind it.
     `agency`: the speaker says that it did it, or the words stand alone as a report ("Refund issued.").
     """
 
@@ -36,6 +38,8 @@ class Claim:
     loose: bool = False
     result: bool = False
     agency: bool = False
+    beside: str = ""
+    follows: bool = False
     state: bool = False
     tool: str | None = None
     action_id: str | None = None

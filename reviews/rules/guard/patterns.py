@@ -123,7 +123,7 @@ def _failed(view: View) -> Said | None:
     """I could not …, … failed, … did not go through."""
     words = view.words
     for index, word in enumerate(words):
-        if word in {"unable", "failed"} and words[index + 1 : index + 2] == ("to",):
+        if _is_unable(view, index):
             return Said(Kind.FAILED, "unable to", view.lemmas(index + 2, "base"), index + 2)
         if word == "could" and words[index + 1 : index + 2] == ("not",):
             verb = view.skip(index + 2)
@@ -138,6 +138,14 @@ def _failed(view: View) -> Said | None:
         if word in view.language.sets["undone"] and view.has("be", index) and "by" in words[index:]:
             return Said(Kind.FAILED, "undone", frozenset(), index)
     return None
+
+
+def _is_unable(view: View, index: int) -> bool:
+    """Unable to, failed to; I was not able to, I have not managed to."""
+    if view.words[index + 1 : index + 2] != ("to",):
+        return False
+    denied_before = "not" in view.words[:index] and view.agent() >= 0
+    return view.words[index] in {"unable", "failed"} or (view.words[index] in {"able", "managed"} and denied_before)
 
 
 def _gerund_before(view: View, index: int) -> frozenset[str]:
@@ -352,17 +360,22 @@ def _passive(view: View) -> Said | None:
         if view.words[index - 1] in {"had", "to"} or view.words[index - 2 : index - 1] in (("had",),):
             return None
         perfect = "been" in view.words[index - 1 : at] or word in {"got"}
-        if (
-            word in {"get", "gets"}
-            or "still" in view.words[:at]
-            or view.has("modals", index)
-            or (view.has("others", index) and word not in {"is", "are"})
-        ):
+        if _is_not_told(view, index, at, perfect=perfect):
             return None
-        if _by_others(view, at + 1) or (word in {"is", "are"} and not perfect and view.has("policy")):
-            return None
-        return Said(Kind.DONE, "was done", verbs, at, weak=not perfect) if _acts(view, verbs) else None
+        if _acts(view, verbs):
+            return Said(Kind.DONE, "was done", verbs, at, weak=not perfect)
     return None
+
+
+def _is_not_told(view: View, index: int, at: int, *, perfect: bool) -> bool:
+    """A passive that is possible, still to come, a rule, or by somebody else."""
+    word = view.words[index]
+    if word in {"get", "gets"} or "still" in view.words[:at] or view.has("modals", index):
+        return True
+    now = word in {"is", "are"}
+    if (view.has("others", index) and not now) or _by_others(view, at + 1):
+        return True
+    return now and not perfect and view.has("policy")
 
 
 def _unmarked(view: View, at: int) -> frozenset[str]:
@@ -418,9 +431,21 @@ def _bare_verb(view: View) -> Said | None:
         or (view.words[at + 1 : at + 2] == ("it",) and view.words[at] == "got")
     ):
         return None
-    if view.before_colon and len(view.words) > at + 1:
+    if (view.before_colon and len(view.words) > at + 1) or _describes(view, at):
         return None
     return Said(Kind.DONE, "did", verbs, at, weak=_is_adjective(view, at), agent=view.first or view.prior is not None)
+
+
+def _describes(view: View, at: int) -> bool:
+    """ "Raised limits apply …", "Returned goods are …": a participle of a subject that has a verb of its own."""
+    after = view.words[at + 1] if at + 1 < len(view.words) else ""
+    if view.is_in(at + 1, "after_verb") or view.is_in(at + 1, "determiners") or not after:
+        return False
+    return any(
+        word in view.language.sets["be"] | view.language.sets["modals"] | {"will", "has", "have", "do", "does"}
+        or (index == at + 2 and bool(view.lemmas(index, "base")) and view.words[index - 1].endswith("s"))
+        for index, word in enumerate(view.words[at + 2 :], at + 2)
+    )
 
 
 def _is_adjective(view: View, at: int) -> bool:
@@ -445,11 +470,22 @@ def _telegraphic(view: View) -> Said | None:
         following = view.words[index + 1] if index + 1 < len(view.words) else ""
         if following and following not in view.language.sets["after_verb"]:
             continue
-        if not _acts(view, verbs) or view.agent() >= 0:
+        if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index):
             return None
         weak = verbs <= view.language.sets["intransitive"]
         return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
     return None
+
+
+def _has_verb(view: View, index: int) -> bool:
+    """ "The courier marked it as delivered", "days taken are …": the clause has another verb."""
+    sets = view.language.sets
+    if any(word in sets["be"] | sets["modals"] | {"will", "has", "have"} for word in view.words[index + 1 :]):
+        return True
+    return any(
+        view.lemmas(at, "past") and view.is_in(at + 1, "determiners") and not view.lemmas(at, "base")
+        for at in range(1, index)
+    )
 
 
 def _state(view: View) -> Said | None:

@@ -35,8 +35,13 @@ BY_SPEAKER = frozenset(
     }
 )
 """Rules that find what the speaker says of itself."""
+_PAST = re.compile(r"\d{1,2}(?:st|nd|rd|th)")
+_CLOCK = re.compile(r"\d{1,2}:\d\d")
 _SPACES = re.compile(r"[^\w' ]+")
-_OF = re.compile(r"\b(\w+) (?:out )?of (?:the )?(\d+|two|three|four|five|six|seven|eight|nine|ten)\b")
+_NUMBER = r"\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten"
+_OF = re.compile(
+    rf"\b({_NUMBER}|none|half|most|some|only|one) (?:out )?of (?:(?:the|your|his|her|their|our) )?({_NUMBER})\b"
+)
 
 
 def claims_in(message: str, ground: Ground) -> list[Claim]:
@@ -50,16 +55,24 @@ def claims_in(message: str, ground: Ground) -> list[Claim]:
     doubt = _doubt(folded.lower, language)
     found: list[Claim] = []
     section = ""
-    for sentence in sentences(folded):
+    read = list(sentences(folded))
+    for index, sentence in enumerate(read):
         section = _section(folded, sentence, section, language)
         if section and sentence.block.kind in {"item", "row"} and sentence.block.ticked is not True:
             continue
         reader = _Reader(folded, sentence, language, message)
-        own = [_weighed(each, doubt) for each in reader.claims()]
+        beside = _beside(folded, sentence, read[index + 1 : index + 2])
+        own = [replace(_weighed(each, doubt), beside=beside) for each in reader.claims()]
         if stale and not sentence.question:
             own += reader.conditions(own)
         found.extend(own)
     return found
+
+
+def _beside(folded: Folded, sentence: Sentence, following: list[Sentence]) -> str:
+    """A sentence and the one behind it, if that is not a question."""
+    end = next((each.end for each in following if not each.question), sentence.end)
+    return folded.lower[sentence.start : end]
 
 
 def _without_frames(folded: Folded, ground: Ground) -> Folded:
@@ -297,6 +310,7 @@ class _Reader:
             whole=whole,
             weak=found.weak,
             agency=self._has_agency(found, parts, index),
+            follows=self._follows(part),
             result=found.weak and self._is_result(found, part.words),
         )
 
@@ -305,13 +319,24 @@ class _Reader:
         if found.rule in BY_SPEAKER:
             return True
         words = {word for part in parts for word in part.words}
-        if self.sentence.block.fenced or words & self.language.sets["past_times"]:
+        if self.sentence.block.fenced or any(map(self._is_past, parts)) or words & self.language.sets["policy"]:
             return False
         own = found.rule in {"did", "done, told in short"} and (index == 0 or parts[index].mark != "")
         perfect = found.rule in {"was done", "went through"} and bool(
             {"has", "have", "'s", "now"} & set(parts[index].words)
         )
         return own or perfect
+
+    def _follows(self, part: Chunk) -> bool:
+        """Whether it may go on from what was told before it: it tells of no past time, and of no rule."""
+        return not (self._is_past(part) or set(part.words) & self.language.sets["policy"])
+
+    def _is_past(self, part: Chunk) -> bool:
+        """Whether it tells of a past time: a month or a day, the 4th, a time at its head."""
+        words = part.words
+        if set(words) & self.language.sets["past_times"] and "for" not in words and "from" not in words:
+            return True
+        return any(_PAST.fullmatch(word) for word in words) or bool(_CLOCK.match(words[0]))
 
     def _is_result(self, found: Said, words: list[str]) -> bool:
         """Whether it tells what something came to: it is …, you are now …, it has …."""
@@ -321,7 +346,7 @@ class _Reader:
         """Whether it is about all that was asked for: every step, both of them, end to end."""
         if (
             found.rule in {MENTION, "I have done", "and did"}
-            or found.verbs & self.language.sets["intransitive"]
+            or (found.verbs & self.language.sets["intransitive"] and found.rule != "went through")
             or any(value.sort in {"id", "money", "email"} for value in own)
         ):
             return False

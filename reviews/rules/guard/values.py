@@ -32,6 +32,7 @@ _FOUND = re.compile(
     rf"|\b(?P<monthday>{_MONTH}\s{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b(?![:.]\d))"
     rf"|\b(?P<daymonth>\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?![a-z]))"
     r"|\b(?P<time>(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s(?:am|pm|a\.m\.|p\.m\.)(?![a-z])|\d{1,2}(?::\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.)(?![a-z])|\d{1,2}:\d{2}\b)"
+    r"|(?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?(?![\w.]\w))"
     r"|(?P<serial>(?<![\w-])#?\d{2,}(?:-\d{2,})+(?![\w-]))"
     r"|(?P<id>(?<![a-z0-9])#?[a-z0-9]*(?:[a-z][_\-/.:#]?\d|\d[_\-/.:]?[a-z]|#\d)[a-z0-9]*(?:[_\-/.:][a-z0-9]+)*)"
     r"|(?P<path>(?<![\w/])[\w.-]*/[\w./-]+|\b[a-z0-9][\w-]*(?:\.[a-z0-9][\w-]*)+\b|\b[a-z]+(?:[_-][a-z0-9]+)+\b)"
@@ -154,6 +155,7 @@ _READ = {
     "daymonth": _day,
     "time": _time,
     "id": _id,
+    "ip": lambda text: ("ip", text),
     "serial": lambda text: ("id", id_key(text)),
     "path": lambda text: ("path", text.strip(".,:;-")),
     "number": _plain_number,
@@ -231,9 +233,20 @@ def _half_day(key: str) -> str:
     return f"{(hour + 12) % 24:02d}{key[2:]}"
 
 
+def _stands_in(key: str, text: str) -> bool:
+    """Whether a value stands in a text, and is not the beginning of a longer number there."""
+    at = text.find(key)
+    while at >= 0:
+        end = at + len(key)
+        if not (key[-1].isdigit() and text[end : end + 1].isdigit()):
+            return True
+        at = text.find(key, at + 1)
+    return False
+
+
 def _within(value: Value, own: Held) -> bool:
     if value.sort in {"id", "path", "email", "url"}:
-        return value.key in own.text or any(
+        return _stands_in(value.key, own.text) or any(
             value.key in each or each in value.key
             for each in own.by_sort.get("id", ())
             if len(each) > 3 or each == value.key

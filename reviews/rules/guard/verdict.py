@@ -119,7 +119,7 @@ def _spread(bound: list[tuple[Claim, Bound | None]]) -> Iterator[tuple[Claim, Bo
             if claim.whole and (each is None or each.code is None):
                 yield claim, _summed(violated)
                 continue
-            if each is None and claim.rule in GOES_WITH:
+            if each is None and claim.rule in GOES_WITH and claim.follows:
                 yield claim, violated[0]
                 continue
         if each is not None:
