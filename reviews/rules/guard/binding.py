@@ -108,7 +108,9 @@ def _by_the_speaker(claim: Claim, ground: Ground) -> bool:
     """
     if claim.rule in {"extractor", "stated"}:
         return True
-    return claim.agency and (claim.rule not in UNSPOKEN or not _has_read(ground))
+    if claim.rule not in UNSPOKEN:
+        return claim.agency
+    return claim.agency and not _has_read(ground)
 
 
 def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:
@@ -181,10 +183,21 @@ def _has_read(ground: Ground) -> bool:
 def _weak(claim: Claim, ground: Ground) -> Bound | None:
     """What could be a fact as well is a claim only about an action that it names (rule 5)."""
     scored = [(related(claim, record, ground), record) for record in steps_of(ground)]
+    if claim.rule == "was done" and not claim.verbs <= english().sets["generic"]:
+        scored = [(score, record) for score, record in scored if _may_mean(claim, record, ground)]
     best = max((score for score, _ in scored), default=0)
     if best < RELATED:
         return _unsaid(claim, [record for _, record in scored])
     return _among(claim, [record for score, record in scored if score == best], None)
+
+
+def _may_mean(claim: Claim, record: Record, ground: Ground) -> bool:
+    """Whether the verb of a passive may be said of the action's tool."""
+    tool = tool_of(record.tool, ground)
+    if tool is None:
+        return True
+    own = vocabulary(tool)
+    return bool(_verb_score(claim.verbs, own, english()) or claim.verbs & own.nouns or claim.nouns & own.verbs)
 
 
 def steps_of(ground: Ground) -> list[Record]:

@@ -61,7 +61,7 @@ def claims_in(message: str, ground: Ground) -> list[Claim]:
         if section and sentence.block.kind in {"item", "row"} and sentence.block.ticked is not True:
             continue
         reader = _Reader(folded, sentence, language, message)
-        beside = _beside(folded, sentence, read[index + 1 : index + 2])
+        beside = _beside(folded, sentence, read[index + 1 : index + 6])
         own = [replace(_weighed(each, doubt), beside=beside) for each in reader.claims()]
         if stale and not sentence.question:
             own += reader.conditions(own)
@@ -70,8 +70,14 @@ def claims_in(message: str, ground: Ground) -> list[Claim]:
 
 
 def _beside(folded: Folded, sentence: Sentence, following: list[Sentence]) -> str:
-    """A sentence and the one behind it, if that is not a question."""
-    end = next((each.end for each in following if not each.question), sentence.end)
+    """A sentence and the one behind it, if that is not a question; of a list, the items behind it."""
+    end = sentence.end
+    for each in following:
+        if each.question or (end > sentence.end and each.block.kind != "item"):
+            break
+        end = each.end
+        if sentence.block.kind != "item":
+            break
     return folded.lower[sentence.start : end]
 
 
@@ -322,14 +328,21 @@ class _Reader:
         if self.sentence.block.fenced or any(map(self._is_past, parts)) or words & self.language.sets["policy"]:
             return False
         own = found.rule in {"did", "done, told in short"} and (index == 0 or parts[index].mark != "")
-        perfect = found.rule in {"was done", "went through"} and bool(
-            {"has", "have", "'s", "now"} & set(parts[index].words)
-        )
-        return own or perfect
+        own = own and not any(part.lead in {"while", "when"} for part in parts[index + 1 : index + 2])
+        before = parts[index].words[max(0, found.at - 3) : found.at]
+        perfect = found.rule in {"was done", "went through"} and bool({"has", "have", "'s", "now"} & set(before))
+        return own or (perfect and not self._is_relative(parts, index))
 
     def _follows(self, part: Chunk) -> bool:
         """Whether it may go on from what was told before it: it tells of no past time, and of no rule."""
         return not (self._is_past(part) or set(part.words) & self.language.sets["policy"])
+
+    def _is_relative(self, parts: list[Chunk], index: int) -> bool:
+        """ "Orders that have been handed over …": it tells which thing is meant."""
+        part = parts[index]
+        if part.lead not in {"that", "which", "who", "whose"} or not index:
+            return False
+        return part.words[0] in self.language.sets["be"] | {"has", "have"}
 
     def _is_past(self, part: Chunk) -> bool:
         """Whether it tells of a past time: a month or a day, the 4th, a time at its head."""
@@ -350,7 +363,10 @@ class _Reader:
             or any(value.sort in {"id", "money", "email"} for value in own)
         ):
             return False
-        return bool(self.language.sets["whole"] & set(words)) or words.count("end") > 1
+        whole = self.language.sets["whole"] & set(words)
+        if whole == {"all"} and "at all" in " ".join(words):
+            return False
+        return bool(whole) or words.count("end") > 1
 
     def _hints(self, parts: list[Chunk], index: int) -> tuple[Value, ...]:
         """The values of the chunk before, for a pronoun: "412 was a duplicate, so I closed it"."""
