@@ -131,7 +131,6 @@ def test_a_claim_that_two_actions_could_bear_is_blocked_unless_both_do():
     assert code_of(record(), failed, target="charge/ch_81") == "OK"
 
 
-@pytest.mark.req("C-15")
 def test_a_later_failure_of_the_same_thing_hides_no_success():
     assert code_of(record(), record("FAILED", action_id="a2")) == "OK"
     assert code_of(record("FAILED", action_id="a0"), record()) == "OK"
