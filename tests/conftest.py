@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
@@ -37,21 +38,30 @@ KEYS = "counterfoil_keys"
 STARTED: list[processes.Child] = []
 
 
-# What takes longest comes first, so that no worker is left alone with it at the end, and one of each folder in turn,
-# so that no two workers run a whole installation each for longer than they must.
+# What takes longest comes first, so that no worker is left alone with it at the end.
 SLOW_FIRST = ("journeys", "browser", "db", "peers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever order chance has given the modules, the slow folders stand before the others."""
-    seen: dict[str, list[Path]] = {folder: [] for folder in SLOW_FIRST}
-    for item in items:
-        modules = seen.get(item.path.parent.name, [item.path])
-        if item.path not in modules:
-            modules.append(item.path)
-    places = {path: (turn, SLOW_FIRST.index(folder)) for folder in SLOW_FIRST for turn, path in enumerate(seen[folder])}
-    last = (len(items), 0)
-    items.sort(key=lambda item: places.get(item.path, last))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return SLOW_FIRST.index(folder) if folder in SLOW_FIRST else len(SLOW_FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Modules are dealt out one by one, but the journeys to one worker: each runs a whole installation."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneInstallationAtATime(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/journeys" if nodeid.startswith("tests/journeys/") else super()._split_scope(nodeid)
+
+    return OneInstallationAtATime(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @dataclass(frozen=True, kw_only=True)
