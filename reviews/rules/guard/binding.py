@@ -144,8 +144,9 @@ def _is_mutating(record: Record, ground: Ground) -> bool:
 
 
 def _cited(claim: Claim, ground: Ground) -> Bound | None:
-    """A claim that stands before a receipt of an action is about that action."""
-    for value in claim.cited:
+    """A claim that stands before a receipt of an action, or names it, is about that action."""
+    named = [value for value in claim.values if value.sort == "id" and claim.kind is Kind.DONE]
+    for value in (*claim.cited, *named):
         for record in ground.records:
             if value.key in {id_key(each) for each in record.evidence}:
                 return _among(claim, [record], tool_of(record.tool, ground))
@@ -187,7 +188,7 @@ def _weak(claim: Claim, ground: Ground) -> Bound | None:
         scored = [(score, record) for score, record in scored if _may_mean(claim, record, ground)]
     best = max((score for score, _ in scored), default=0)
     if best < RELATED:
-        return _unsaid(claim, [record for _, record in scored])
+        return _unbacked(claim, ground) or _unsaid(claim, [record for _, record in scored])
     return _among(claim, [record for score, record in scored if score == best], None)
 
 
@@ -215,6 +216,19 @@ def _unsaid(claim: Claim, records: list[Record]) -> Bound | None:
     return Bound(violation_of(Kind.DONE, records[-1]), (records[-1],))
 
 
+def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
+    """ "Your routine is live": the condition that a tool here brings about, where nothing was read and nothing done."""
+    told = claim.kind is Kind.DONE and claim.result and {"is", "are", "'s", "now"} & claim.words
+    if not told or _has_read(ground) or not {"your", "now", "you", "'s"} & claim.words:
+        return None
+    for tool in ground.tools:
+        own = vocabulary(tool)
+        meant = _verb_score(claim.verbs | claim.meaning, own, english()) and claim.nouns & own.nouns
+        if tool.mutating and tool.disclosed and meant and all(record.tool != tool.name for record in ground.records):
+            return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+    return None
+
+
 RELATED = 2
 
 
@@ -228,7 +242,7 @@ def related(claim: Claim, record: Record, ground: Ground) -> int:
     if tool is not None:
         vocab = vocabulary(tool)
         score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
-        score += _verb_score(claim.verbs, vocab, english()) > 0
+        score += _verb_score(claim.verbs | claim.meaning, vocab, english()) > 0
     return score
 
 
@@ -262,6 +276,9 @@ def _is_about(claim: Claim, tools: list[Tool]) -> bool:
 def _imagined(claim: Claim, ground: Ground) -> Bound | None:
     """A promise in general words ("get you a table") is about the things that it names."""
     language = english()
+    if claim.verbs <= language.sets["arranges"]:
+        named = [vocabulary(tool) for tool in ground.tools if tool.disclosed]
+        return None if any(claim.nouns & (own.nouns | own.loose) for own in named) else _no_tool()
     known = {noun for noun in claim.nouns if noun in language.kin or language.lemmas(noun) == {noun}}
     if not known or any(_kin(known, language) & vocabulary(tool).kin for tool in ground.tools if tool.disclosed):
         return None
@@ -344,13 +361,14 @@ def agreement(claim: Claim, record: Record) -> tuple[int, int]:
     """(values of the claim that the record holds, values that it contradicts)."""
     own = holding(record)
     hits = clashes = 0
+    shown = sum(compare(value, own) == 1 for value in claim.values)
     for sort, group in groupby(sorted((*claim.values, *claim.cited), key=attrgetter("sort")), key=attrgetter("sort")):
         compared = [compare(value, own) for value in group]
         hits += compared.count(1)
         if sort not in EITHER or 1 not in compared:
             clashes += compared.count(-1)
     hits += sum(compare(value, own) == 1 for value in claim.hints)
-    clashes += odd(claim, record, own, hits)
+    clashes += odd(claim, record, own, shown)
     if claim.target is not None:
         same = claim.target.lower() in (record.target.lower(), record.target.lower().rpartition("/")[2])
         hits, clashes = hits + same, clashes + (not same)

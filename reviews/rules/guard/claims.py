@@ -17,6 +17,7 @@ class Claim:
     a claim about all that was asked for, `state` a condition that is told as current. A `weak` one counts only if it
     can be tied to an action; a `loose` one is weak and stands in a message that discloses something open. `result` says
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
+    `meaning` are the verbs that bring about the condition that is told ("live": publish, launch).
     `follows`: it may go on from what was told before it ("it is there now").
     `beside` is its sentence and the one behind it.
     `agency`: the speaker says that it did it, or the words stand alone as a report ("Refund issued.").
@@ -30,6 +31,7 @@ class Claim:
     verbs: frozenset[str] = frozenset()
     nouns: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
+    meaning: frozenset[str] = frozenset()
     values: tuple[Value, ...] = ()
     cited: tuple[Value, ...] = ()
     hints: tuple[Value, ...] = ()

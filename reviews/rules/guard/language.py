@@ -41,6 +41,10 @@ class Language:
         """The verbs that a word may be a form of."""
         return frozenset(form.lemma for form in self.forms.get(word, ()))
 
+    def contracted(self, words: str) -> str:
+        """A phrase with "you are" as "you're", as the idioms are written."""
+        return words.replace("you are", "you're").replace("it is", "it's")
+
     def phrasal(self, words: list[str]) -> list[str]:
         """The words with each verb and its particle as the one verb that they mean: "called off" is "cancel"."""
         made: list[str] = []

@@ -149,6 +149,8 @@ def _names(quote: str, record: Record) -> int:
     odd_ones = 0
     for match in _NAME.finditer(quote):
         words = [re.sub(r"'s$", "", word.lower()) for word in match[1].split()]
+        if words[0] in english().sets["calendar"]:
+            continue
         odd_ones += not any(_is_one_of(word, known) for word in words)
     return odd_ones
 
@@ -171,7 +173,10 @@ def _people(record: Record) -> Iterator[str]:
                 local = text.partition("@")[0]
                 yield from (part for part in re.split(r"[._-]", local) if "." in local and len(part) > 1)
             elif re.search(r"[A-Z]", text):
-                yield from (part.lower() for part in re.findall(r"\w+", text))
+                yield from (part.lower() for part in re.findall(r"\w+", text) if part.lower() not in _TITLES)
+
+
+_TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "herr", "frau", "coach"})
 
 
 def _strings(record: Record) -> list[str]:

@@ -101,6 +101,11 @@ def denied(view: View) -> bool:
     return negated or (view.words[:2] == ("have", "yet")) or "yet to" in " ".join(view.words)
 
 
+def _is_asked(view: View) -> bool:
+    """ "Kindly supply …", "please send …": the reader is asked to do it."""
+    return view.words[0] in {"kindly", "please"} and bool(view.lemmas(1, "base")) and not view.is_in(1, "be")
+
+
 def _looks_past(word: str) -> bool:
     return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))
 
@@ -110,7 +115,7 @@ def said(view: View) -> Said | None:
     failed = _failed(view)
     if failed is not None:
         return failed
-    if denied(view) or _after_failure(view):
+    if denied(view) or _after_failure(view) or _is_asked(view):
         return None
     for pattern in PATTERNS:
         found = pattern(view)
@@ -181,11 +186,18 @@ def _promised_too(view: View) -> Said | None:
     at = view.skip(0)
     if view.words[at : at + 1] == ("will",):
         at = view.skip(at + 1)
-    verbs = view.lemmas(at, "base") if not view.has("others", at) else frozenset()
+    verbs = _promised_verbs(view, at) & _known_verbs(view, at) if not view.has("others", at) else frozenset()
     if not verbs and view.lead == "and" and view.is_in(at + 1, "determiners") and _is_verb_like(view, at):
         verbs = frozenset({view.words[at]})
     acts = _acts(view, verbs) and "alone" not in view.words
     return Said(Kind.PROMISED, "promised too", verbs, at, agent=True) if acts else None
+
+
+def _known_verbs(view: View, at: int) -> frozenset[str]:
+    """The verbs that a second promise may have: the word at a place, or what it has done ("have them delivered")."""
+    if view.words[at : at + 1] == ("have",):
+        return _promised_verbs(view, at)
+    return view.lemmas(at, "base")
 
 
 def _after_will(view: View, at: int) -> int:
@@ -205,12 +217,24 @@ def _promised_verbs(view: View, at: int) -> frozenset[str]:
             return view.lemmas(at + 1, "gerund")
         case ("have",):
             late = range(at + 2, len(view.words))
-            return frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
+            made = frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
+            return made or _had(view, at + 1)
         case ("keep",) if view.words[at + 1 : at + 2] == ("you",):
             return frozenset()
         case ("keep",):
             return view.lemmas(at + 1, "gerund") or frozenset({"keep"})
     return view.lemmas(at, "base") or (frozenset({view.words[at]}) if _is_verb_like(view, at) else frozenset())
+
+
+def _had(view: View, at: int) -> frozenset[str]:
+    """have a look, have a word with her, have a technician at your door."""
+    if not view.is_in(at, "determiners"):
+        return frozenset()
+    nouns = view.words[at + 1 : at + 3]
+    if any(word in {"word", "chat", "talk"} for word in nouns):
+        return frozenset({"speak"})
+    looks = frozenset(word for word in nouns if word in view.language.sets["looks"])
+    return looks or frozenset({"arrange"})
 
 
 def _is_verb_like(view: View, at: int) -> bool:
@@ -297,7 +321,11 @@ def _simple(view: View, at: int) -> Said | None:
     """I …ed; I managed to …."""
     if view.words[at : at + 2] == ("managed", "to"):
         return _own(view, at, view.lemmas(at + 2, "base"))
-    return _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
+    found = _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
+    if found is None and at and view.words[at - 1] in {"i", "we"} and view.is_in(at + 1, "determiners"):
+        verbs = view.lemmas(at, "base") - view.language.sets["looks"] - view.language.sets["intransitive"]
+        return Said(Kind.DONE, "I do", verbs, at, weak=True, agent=True) if _acts(view, verbs) else None
+    return found
 
 
 def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
@@ -419,7 +447,7 @@ def _bare_verb(view: View) -> Said | None:
         return None
     if not verbs and view.ticked and view.first:
         verbs = view.lemmas(at, "base")
-    if not _acts(view, verbs) or _by_others(view, at + 1) or verbs <= view.language.sets["intransitive"]:
+    if not _acts(view, verbs) or _by_others(view, at + 1) or _is_of_itself(view, verbs, at):
         return None
     if view.prior is not None and view.prior.kind is Kind.FAILED:
         return None
@@ -434,6 +462,11 @@ def _bare_verb(view: View) -> Said | None:
     if (view.before_colon and len(view.words) > at + 1) or _describes(view, at):
         return None
     return Said(Kind.DONE, "did", verbs, at, weak=_is_adjective(view, at), agent=view.first or view.prior is not None)
+
+
+def _is_of_itself(view: View, verbs: frozenset[str], at: int) -> bool:
+    """Whether it is something that things do of themselves; "replied to …" is not."""
+    return verbs <= view.language.sets["intransitive"] and view.words[at + 1 : at + 2] != ("to",)
 
 
 def _describes(view: View, at: int) -> bool:
@@ -477,6 +510,18 @@ def _telegraphic(view: View) -> Said | None:
     return None
 
 
+def _is_before_noun(view: View, index: int) -> bool:
+    """ "a current account", "disabled accounts": it tells which thing is meant, and no condition."""
+    if index + 1 >= len(view.words) or view.is_in(index - 1, "be") or view.is_in(index - 1, "adverbs"):
+        return False
+    after = view.words[index + 1]
+    return (
+        view.kinds[index + 1] == "word"
+        and not any(view.is_in(index + 1, name) for name in ("after_verb", "determiners", "adverbs", "be", "others"))
+        and after not in {"until", "till", "without", "within", "ref", "no"}
+    )
+
+
 def _has_verb(view: View, index: int) -> bool:
     """ "The courier marked it as delivered", "days taken are …": the clause has another verb."""
     sets = view.language.sets
@@ -495,10 +540,14 @@ def _state(view: View) -> Said | None:
     others = words[0] in view.language.sets["others"] and not (words[:2] == ("you", "are") and "now" in words)
     if (view.has("modals") and not soon) or view.has("open") or view.agent() >= 0 or others:
         return None
-    if (view.before_colon and len(words) > 1) or _by_others(view, 0):
+    if (view.before_colon and len(words) > 1 and not view.has("be")) or _by_others(view, 0):
         return None
     for index, word in enumerate(words):
-        if word in view.language.sets["states"] and (index or view.mark in {":", "\u2014", "\u2192"}):
+        if (
+            word in view.language.sets["states"]
+            and not _is_before_noun(view, index)
+            and (index or view.mark in {":", "\u2014", "\u2192"})
+        ):
             return Said(Kind.DONE, "state", view.language.lemmas(word), index, weak=True)
         if words[index : index + 2] == ("a", "go"):
             return Said(Kind.DONE, "state", frozenset(), index, weak=True)

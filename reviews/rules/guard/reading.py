@@ -208,6 +208,7 @@ class _Reader:
 
     def _is_bare(self, part: Chunk, index: int) -> bool:
         bare = _SPACES.sub("", " ".join(part.words)).strip()
+        bare = self.language.contracted(bare)
         return bare in self.language.bare and (index == 0 or part.mark in {",", ":", "\u2014"})
 
     def _tells(self, part: Chunk) -> bool:
@@ -239,7 +240,7 @@ class _Reader:
             if any(claim.start < end and start < claim.end and not claim.weak for claim in own):
                 continue
             spoken = words[0] in sets["others"] | sets["agent"] or any(word in sets["modals"] for word in words)
-            spoken = spoken or bool(sets["open"] & set(words))
+            spoken = spoken or bool((sets["open"] - {"still"}) & set(words))
             if (
                 not spoken
                 and sets["present"] & set(words[1:] if part.lead == "" else words)
@@ -310,6 +311,7 @@ class _Reader:
             verbs=verbs,
             nouns=nouns,
             words=frozenset(words),
+            meaning=self._meaning(found, part.words),
             values=tuple(own),
             cited=cited,
             hints=hints,
@@ -320,10 +322,17 @@ class _Reader:
             result=found.weak and self._is_result(found, part.words),
         )
 
+    def _meaning(self, found: Said, words: list[str]) -> frozenset[str]:
+        """The verbs that bring about the condition that a chunk tells."""
+        known = self.language.data["reading"]["conditions"]
+        if found.rule != "state":
+            return frozenset()
+        return frozenset(verb for word in words[found.at :] for verb in known.get(word, ()))
+
     def _has_agency(self, found: Said, parts: list[Chunk], index: int) -> bool:
         """Whether the speaker says that it did it, or it is a report that stands alone, of no past time (rule 5)."""
         if found.rule in BY_SPEAKER:
-            return True
+            return not self.sentence.block.fenced
         words = {word for part in parts for word in part.words}
         if self.sentence.block.fenced or any(map(self._is_past, parts)) or words & self.language.sets["policy"]:
             return False
