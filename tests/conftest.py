@@ -57,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Modules are dealt out one by one, but the journeys to one worker: each runs a whole installation."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneInstallationAtATime(LoadScopeScheduling):
+    class OneInstallationAtATime(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return "tests/journeys" if nodeid.startswith("tests/journeys/") else super()._split_scope(nodeid)
 
