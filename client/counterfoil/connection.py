@@ -159,24 +159,29 @@ class Connection:
 
     def _send(self, method: str, path: str, **request: Any) -> Any:
         headers = wire.head(self.authorization, request.pop("headers", {}))
+        sent = time.time()
         try:
             response = self.http.request(method, self.address(path), headers=headers, **request)
         except httpx.TransportError as fault:
             raise wire.unreachable(method, path, fault) from fault
-        self._see_clock(response)
+        self._see_clock(response, sent=sent)
         return wire.answer(method, path, response)
 
-    def _see_clock(self, response: httpx.Response) -> None:
+    def _see_clock(self, response: httpx.Response, *, sent: float) -> None:
         date = response.headers.get("Date")
         if not date:
             return
         try:
-            offset = parsedate_to_datetime(date).timestamp() - time.time()
+            said = parsedate_to_datetime(date).timestamp()
         except ValueError:
             return
-        # Date has whole seconds; a smaller difference than this tolerance is noise, not a wrong
-        # clock.
-        self._offset_s = offset if abs(offset) > _CLOCK_TOLERANCE_S else 0.0
+        # A server may write Date when a request comes or when it answers, and a claim waits long in
+        # between: no clock is wrong for that. Date has whole seconds; less than the tolerance is noise.
+        behind, ahead = said - sent, said - time.time()
+        if behind < -_CLOCK_TOLERANCE_S:
+            self._offset_s = behind
+        else:
+            self._offset_s = ahead if ahead > _CLOCK_TOLERANCE_S else 0.0
 
 
 def _traced(trace: Trace | None) -> dict[str, str]:
