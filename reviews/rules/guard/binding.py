@@ -338,6 +338,8 @@ def _whole(claim: Claim, ground: Ground) -> Bound | None:
     """A claim about all that was asked for: every step that changes something must be borne out (R-CG-10)."""
     steps = steps_of(ground)
     if not steps:
+        if claim.rule in {"state", "was done", "went through"} and not claim.agency and _has_read(ground):
+            return None
         return Bound(Violation.PHANTOM, detail="Nothing has been attempted.")
     if claim.kind is Kind.ONGOING:
         return None if any(map(is_open, steps)) else Bound(Violation.MISREAD, tuple(steps[-1:]))

@@ -36,7 +36,7 @@ def odd(claim: Claim, record: Record, own: Held, hits: int) -> int:
     small = _THOUSANDS.sub("", quote.lower())
     found = _opposites(small, own) + _weekdays(small, own) + _counts(small, record) + _numbered(small, record)
     found += _codes(quote, record) + _versions(quote, record)
-    return found if found or hits else _names(quote, record)
+    return found or _names(quote, record, own, hits)
 
 
 def _counts(quote: str, record: Record) -> int:
@@ -142,7 +142,7 @@ def _versions(quote: str, record: Record) -> int:
     )
 
 
-def _names(quote: str, record: Record) -> int:
+def _names(quote: str, record: Record, own: Held, hits: int) -> int:
     known = set(_people(record))
     if not known:
         return 0
@@ -151,7 +151,11 @@ def _names(quote: str, record: Record) -> int:
         words = [re.sub(r"'s$", "", word.lower()) for word in match[1].split()]
         if words[0] in english().sets["calendar"]:
             continue
-        odd_ones += not any(_is_one_of(word, known) for word in words)
+        same = [_is_one_of(word, known) or word in own.words for word in words]
+        if not any(same):
+            odd_ones += not hits
+        elif not all(same) and len(words) == 2 and words[0] in known and len(known) > 1:
+            odd_ones += 1
     return odd_ones
 
 

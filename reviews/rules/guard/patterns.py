@@ -8,83 +8,16 @@ adjective: such a claim counts only if it can be tied to an action on record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.language import Language
+from reviews.rules.guard.views import Said, View
 
+IN_THE_POST = (("in", "the", "post"), ("in", "the", "mail"))
 GOES_ON = "goes on"
 STOPPED = "stopped or failed"
 MENTION = "mention"
 ARROWS = frozenset({"\u2192", "->", "=>"})
 PARTICIPLES = frozenset({"past", "participle"})
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a pattern found: kind, rule, the verbs, where the predicate stands; `agent`: the speaker did it."""
-
-    kind: Kind
-    rule: str
-    verbs: frozenset[str]
-    at: int
-    weak: bool = False
-    agent: bool = False
-
-
-@dataclass(frozen=True)
-class View:
-    """The words of one chunk, and what is known of what stands around it."""
-
-    words: tuple[str, ...]
-    kinds: tuple[str, ...]
-    lead: str
-    mark: str
-    prior: Said | None
-    language: Language
-    item: bool = False
-    ticked: bool | None = None
-    first: bool = False
-    last: bool = False
-    before_colon: bool = False
-    after_verb: bool = False
-
-    def has(self, name: str, upto: int | None = None) -> bool:
-        """Whether one of the words before a place is in a set of the language."""
-        return any(word in self.language.sets[name] for word in self.words[:upto])
-
-    def is_in(self, index: int, name: str) -> bool:
-        """Whether the word at a place is in a set."""
-        return 0 <= index < len(self.words) and self.words[index] in self.language.sets[name]
-
-    def lemmas(self, index: int, *kinds: str) -> frozenset[str]:
-        """The verbs that the word at a place may be, in one of these forms."""
-        if not 0 <= index < len(self.words) or self.kinds[index] != "word":
-            return frozenset()
-        word = self.words[index]
-        found = {form.lemma for form in self.language.forms.get(word, ()) if form.kinds & set(kinds)}
-        if not found and "unknown" in kinds and _looks_past(word):
-            found = {word}
-        return frozenset(found)
-
-    def skip(self, index: int) -> int:
-        """The next place that is no adverb."""
-        while index < len(self.words) and (self.is_in(index, "adverbs") or self.words[index].endswith("ly")):
-            index += 1
-        return index
-
-    def agent(self) -> int:
-        """Where the speaker or its team stands as a subject, else -1."""
-        for index, word in enumerate(self.words):
-            if word in ("i", "we"):
-                if self.words[index + 1 : index + 2] == ("speak",):
-                    return -1
-                return index
-            if word in self.language.sets["teams"] and "our" in self.words[:index]:
-                return index
-            if word in self.language.sets["others"] or (self.language.forms.get(word) and index > 6):
-                return -1
-        return -1
 
 
 def _after_failure(view: View) -> bool:
@@ -104,10 +37,6 @@ def denied(view: View) -> bool:
 def _is_asked(view: View) -> bool:
     """ "Kindly supply …", "please send …": the reader is asked to do it."""
     return view.words[0] in {"kindly", "please"} and bool(view.lemmas(1, "base")) and not view.is_in(1, "be")
-
-
-def _looks_past(word: str) -> bool:
-    return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))
 
 
 def said(view: View) -> Said | None:
@@ -461,7 +390,17 @@ def _bare_verb(view: View) -> Said | None:
         return None
     if (view.before_colon and len(view.words) > at + 1) or _describes(view, at):
         return None
-    return Said(Kind.DONE, "did", verbs, at, weak=_is_adjective(view, at), agent=view.first or view.prior is not None)
+    active = _is_active(view, at)
+    agent = active or view.first or (view.prior is not None and view.prior.agent)
+    weak = not active and _is_adjective(view, at)
+    return Said(Kind.DONE, "did it" if active else "did", verbs, at, weak=weak, agent=agent)
+
+
+def _is_active(view: View, at: int) -> bool:
+    """ "Replied to her, attached the contract": the verb has an object, so its subject is the speaker."""
+    starts = view.first or view.mark == ":" or (view.prior is not None and view.prior.agent)
+    spoke = view.words[at + 1 : at + 2] == ("to",) and view.is_in(at, "spoken_to")
+    return starts and (view.is_in(at + 1, "determiners") or spoke)
 
 
 def _is_of_itself(view: View, verbs: frozenset[str], at: int) -> bool:
@@ -537,29 +476,37 @@ def _state(view: View) -> Said | None:
     """… is live, … are with the customer, label ready, … gone."""
     words = view.words
     soon = "should" in words and any(word in view.language.sets["reached"] or word == "now" for word in words)
-    others = words[0] in view.language.sets["others"] and not (words[:2] == ("you", "are") and "now" in words)
+    others = words[0] in view.language.sets["others"] and not (view.is_in(1, "be") and "now" in words)
     if (view.has("modals") and not soon) or view.has("open") or view.agent() >= 0 or others:
         return None
     if (view.before_colon and len(words) > 1 and not view.has("be")) or _by_others(view, 0):
         return None
-    for index, word in enumerate(words):
-        if (
-            word in view.language.sets["states"]
-            and not _is_before_noun(view, index)
-            and (index or view.mark in {":", "\u2014", "\u2192"})
-        ):
-            return Said(Kind.DONE, "state", view.language.lemmas(word), index, weak=True)
-        if words[index : index + 2] == ("a", "go"):
-            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
-        if word in view.language.sets["be"] and index and view.is_in(view.skip(index + 1), "particles"):
-            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
-        if word in view.language.sets["reached"] and index and words[index - 1] not in {"a", "and"}:
-            return Said(Kind.DONE, "state", frozenset(), index, weak=True)
-    return (
-        Said(Kind.DONE, MENTION, frozenset(), 0, weak=True)
-        if len(words) > 1 or view.ticked or view.mark in ARROWS
-        else None
-    )
+    for index in range(len(words)):
+        if _is_condition(view, index):
+            return Said(Kind.DONE, "state", _of_condition(view, index), index, weak=True)
+    told = len(words) > 1 or view.ticked or view.mark in ARROWS
+    return Said(Kind.DONE, MENTION, frozenset(), 0, weak=True) if told else None
+
+
+def _of_condition(view: View, index: int) -> frozenset[str]:
+    return view.language.lemmas(view.words[index]) if view.is_in(index, "states") else frozenset()
+
+
+def _is_condition(view: View, index: int) -> bool:
+    """Whether the word at a place tells a condition: live; a go; in the post; is off; now runs; in your inbox."""
+    words = view.words
+    opens = index > 0 or view.mark in {":", "\u2014", "\u2192"}
+    if opens and view.is_in(index, "states") and not _is_before_noun(view, index):
+        return True
+    if words[index : index + 2] == ("a", "go") or words[index : index + 3] in IN_THE_POST:
+        return True
+    if not index:
+        return False
+    if words[index] == "now":
+        return bool(view.lemmas(index + 1, "third")) or view.is_in(index - 1, "be")
+    if view.is_in(index, "be"):
+        return view.is_in(view.skip(index + 1), "particles")
+    return view.is_in(index, "reached") and words[index - 1] not in {"a", "and"}
 
 
 PATTERNS: tuple[Callable[[View], Said | None], ...] = (

@@ -20,17 +20,18 @@ from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.folding import Folded, fold
 from reviews.rules.guard.frames import MARKERS, all_frames
 from reviews.rules.guard.language import Language, english
-from reviews.rules.guard.patterns import GOES_ON, MENTION, Said, View, said
+from reviews.rules.guard.patterns import GOES_ON, MENTION, said
 from reviews.rules.guard.records import Ground
 from reviews.rules.guard.segments import Block, Sentence, sentences
 from reviews.rules.guard.tokens import Chunk, chunks, tokens
 from reviews.rules.guard.values import Value, values
+from reviews.rules.guard.views import Said, View
 
 LOOSE = frozenset({MENTION, "state", "done, told in short", "was done"})
 """Rules whose weak claims count only in a message that tells of nothing open, failed or denied."""
 BY_SPEAKER = frozenset(
     {
-        *("I have done", "and did", "took", "looked", "I did", "promised", "promised too"),
+        *("I have done", "and did", "did it", "took", "looked", "I did", "promised", "promised too"),
         *("under way", "doing now", "says done"),
     }
 )
@@ -239,7 +240,10 @@ class _Reader:
             start, end = self.folded.span(part.start, part.end)
             if any(claim.start < end and start < claim.end and not claim.weak for claim in own):
                 continue
-            spoken = words[0] in sets["others"] | sets["agent"] or any(word in sets["modals"] for word in words)
+            owned = words[:2] == ["we", "have"] and words[2:3] and words[2][0].isdigit()
+            spoken = (words[0] in sets["others"] | sets["agent"] and not owned) or any(
+                word in sets["modals"] for word in words
+            )
             spoken = spoken or bool((sets["open"] - {"still"}) & set(words))
             if (
                 not spoken
@@ -303,6 +307,7 @@ class _Reader:
         nouns = frozenset(self.language.singular(word) for word in words) - self.language.stop - found.verbs
         whole = found.kind is Kind.DONE and self._is_whole(words, own, found)
         span = self.folded.span(start, end)
+        nouns -= {"mr"} if "Mr" in self.message[span[0] : span[1]] else set()
         return Claim(
             *span,
             quote=self.message[span[0] : span[1]],
@@ -372,7 +377,8 @@ class _Reader:
             or any(value.sort in {"id", "money", "email"} for value in own)
         ):
             return False
-        whole = self.language.sets["whole"] & set(words)
+        subject = words[: found.at + 1] if found.rule == "was done" else words
+        whole = self.language.sets["whole"] & set(subject)
         if whole == {"all"} and "at all" in " ".join(words):
             return False
         return bool(whole) or words.count("end") > 1
