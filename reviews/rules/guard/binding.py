@@ -184,7 +184,7 @@ def _has_read(ground: Ground) -> bool:
 def _weak(claim: Claim, ground: Ground) -> Bound | None:
     """What could be a fact as well is a claim only about an action that it names (rule 5)."""
     scored = [(related(claim, record, ground), record) for record in steps_of(ground)]
-    if claim.rule == "was done" and not claim.verbs <= english().sets["generic"]:
+    if claim.rule == "was done" and not claim.verbs <= english().sets["generic"] | claim.words:
         scored = [(score, record) for score, record in scored if _may_mean(claim, record, ground)]
     best = max((score for score, _ in scored), default=0)
     if best < RELATED:
@@ -218,7 +218,7 @@ def _unsaid(claim: Claim, records: list[Record]) -> Bound | None:
 
 def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
     """ "Your routine is live": the condition that a tool here brings about, where nothing was read and nothing done."""
-    told = claim.kind is Kind.DONE and claim.result and {"is", "are", "'s", "now"} & claim.words
+    told = claim.kind is Kind.DONE and claim.rule in {"state", "was done"} and {"is", "are", "'s", "now"} & claim.words
     if not told or _has_read(ground) or not {"your", "now", "you", "'s"} & claim.words:
         return None
     for tool in ground.tools:

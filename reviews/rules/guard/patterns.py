@@ -148,7 +148,9 @@ def _promised_verbs(view: View, at: int) -> frozenset[str]:
             late = range(at + 2, len(view.words))
             made = frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
             return made or _had(view, at + 1)
-        case ("keep",) if view.words[at + 1 : at + 2] == ("you",):
+        case ("keep",) | ("let",) if view.words[at + 1 : at + 2] == ("you",):
+            return frozenset()
+        case ("come",) | ("get",) if view.words[at + 1 : at + 3] == ("back", "to"):
             return frozenset()
         case ("keep",):
             return view.lemmas(at + 1, "gerund") or frozenset({"keep"})
@@ -442,6 +444,8 @@ def _telegraphic(view: View) -> Said | None:
         following = view.words[index + 1] if index + 1 < len(view.words) else ""
         if following and following not in view.language.sets["after_verb"]:
             continue
+        if following in {"all", "both"} and index + 2 < len(view.words) and not view.is_in(index + 2, "after_verb"):
+            return None
         if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index):
             return None
         weak = verbs <= view.language.sets["intransitive"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind
@@ -63,7 +64,7 @@ def claims_in(message: str, ground: Ground) -> list[Claim]:
             continue
         reader = _Reader(folded, sentence, language, message)
         beside = _beside(folded, sentence, read[index + 1 : index + 6])
-        own = [replace(_weighed(each, doubt), beside=beside) for each in reader.claims()]
+        own = [_weighed(each, doubt, beside) for each in reader.claims()]
         if stale and not sentence.question:
             own += reader.conditions(own)
         found.extend(own)
@@ -107,11 +108,11 @@ def _doubt(text: str, language: Language) -> int:
     return int(bool(words & language.sets["hedging"]))
 
 
-def _weighed(claim: Claim, doubt: int) -> Claim:
+def _weighed(claim: Claim, doubt: int, beside: str) -> Claim:
     """A weak claim counts only in a message that tells of nothing open; what cites a receipt always does."""
     enough = 1 if claim.rule == MENTION else 2
     loose = claim.weak and claim.rule in LOOSE and doubt >= enough and not claim.whole and not claim.cited
-    return replace(claim, loose=loose, result=claim.result and doubt < 2)
+    return replace(claim, loose=loose, result=claim.result and doubt < 2, beside=beside)
 
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"')
@@ -305,7 +306,7 @@ class _Reader:
         meant = set(self.language.phrasal(part.words)) - set(part.words)
         verbs = frozenset(meant) or verbs
         nouns = frozenset(self.language.singular(word) for word in words) - self.language.stop - found.verbs
-        whole = found.kind is Kind.DONE and self._is_whole(words, own, found)
+        whole = found.kind is Kind.DONE and self._is_whole(words, own, found) and not _CLOCK.match(words[0])
         span = self.folded.span(start, end)
         nouns -= {"mr"} if "Mr" in self.message[span[0] : span[1]] else set()
         return Claim(
@@ -363,7 +364,8 @@ class _Reader:
         words = part.words
         if set(words) & self.language.sets["past_times"] and "for" not in words and "from" not in words:
             return True
-        return any(_PAST.fullmatch(word) for word in words) or bool(_CLOCK.match(words[0]))
+        clock = _CLOCK.match(words[0]) or any(one == "at" and _CLOCK.match(other) for one, other in pairwise(words))
+        return bool(clock) or any(_PAST.fullmatch(word) for word in words)
 
     def _is_result(self, found: Said, words: list[str]) -> bool:
         """Whether it tells what something came to: it is …, you are now …, it has …."""
@@ -373,7 +375,7 @@ class _Reader:
         """Whether it is about all that was asked for: every step, both of them, end to end."""
         if (
             found.rule in {MENTION, "I have done", "and did"}
-            or (found.verbs & self.language.sets["intransitive"] and found.rule != "went through")
+            or (found.verbs & self.language.sets["intransitive"] and not self._is_ended(found))
             or any(value.sort in {"id", "money", "email"} for value in own)
         ):
             return False
@@ -382,6 +384,10 @@ class _Reader:
         if whole == {"all"} and "at all" in " ".join(words):
             return False
         return bool(whole) or words.count("end") > 1
+
+    def _is_ended(self, found: Said) -> bool:
+        """ "Both jobs finished", "every step went through"."""
+        return found.rule == "went through" or found.verbs <= {"finish", "complete", "succeed"}
 
     def _hints(self, parts: list[Chunk], index: int) -> tuple[Value, ...]:
         """The values of the chunk before, for a pronoun: "412 was a duplicate, so I closed it"."""

@@ -33,7 +33,7 @@ _PART = (
 )
 _UNDONE = (
     r"\b(?:recalled|reversed|undone|reverted|withdrawn|rescinded|restored|reinstated|recredited)\b"
-    r"|\b(?:rolled|taken|put) back\b|\bback (?:to|on|in|at|where)\b|\bagain\b"
+    r"|\b(?:rolled|taken|put) back\b|\bback (?:to|where)\b|\bagain\b"
 )
 _SAID = {
     Violation.PREMATURE: re.compile(f"{_OPEN}|{_UNKNOWN}"),

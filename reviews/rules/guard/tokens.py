@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     r"|(?P<mark>->|=>|\u2192|[^\w\s])"
 )
 _WORD = re.compile(r"[a-z]+(?:['\-][a-z]+)*'?")
+_MONTH = re.compile(r"\d(?:st|nd|rd|th)? may|may \d")
 MARKS = frozenset(",;:()[]|\u2014\u2192+=&") | {"->", "=>", "-"}
 
 
@@ -72,6 +73,7 @@ def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Tok
             kind, found = "word", found[1:-1].strip()
         if kind == "value" and _WORD.fullmatch(found):
             kind, found = "word", found.replace("e-mail", "email")
+        found = _month(found, text, match.start(), end)
         if kind != "word":
             yield Token(found.strip("`"), match.start(), match.end(), kind)
             continue
@@ -85,6 +87,11 @@ def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Tok
             yield Token("'s", match.end() - 2, match.end(), "word")
         else:
             yield Token(bare, match.start(), match.end(), "word")
+
+
+def _month(word: str, text: str, at: int, end: int) -> str:
+    """The month of May beside a day is not the verb "may"."""
+    return "in-may" if word == "may" and _MONTH.search(text, max(0, at - 4), min(end, at + 6)) else word
 
 
 def chunks(found: list[Token], language: Language) -> list[Chunk]:

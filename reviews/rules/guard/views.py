@@ -6,6 +6,7 @@ The patterns ask for words by their sets; all of them are data of the language.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.language import Language
@@ -66,6 +67,10 @@ class View:
 
     def agent(self) -> int:
         """Where the speaker or its team stands as a subject, else -1."""
+        return self._agent
+
+    @cached_property
+    def _agent(self) -> int:
         for index, word in enumerate(self.words):
             if word in ("i", "we"):
                 if self.words[index + 1 : index + 2] == ("speak",):
@@ -79,4 +84,5 @@ class View:
 
 
 def looks_past(word: str) -> bool:
+    """Whether a word that is no known verb looks like the past of one."""
     return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))

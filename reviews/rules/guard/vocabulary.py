@@ -16,7 +16,7 @@ from reviews.rules.guard.records import Tool
 _WORD = re.compile(r"[A-Z]?[a-z']+|[A-Z]+(?![a-z])|\d+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The words of one tool."""
 
