@@ -5,8 +5,9 @@
 2. What is left is read chunk by chunk (`patterns`). A chunk without a subject goes on with the one before it.
 3. A claim's words are those of its chunk, and of the label before it ("Refund: issued"). A claim that names nothing
    ("Done.") is about all that was attempted.
-5. What binds to no action counts only where the speaker says that it did it, or where it stands alone as a report.
 4. The guard's own sentences about this ground are no claims (`frames`).
+5. What binds to no action counts only where the speaker says that it did it, or where it stands alone as a report, and
+   tells of no past time and of no rule.
 """
 
 from __future__ import annotations
@@ -362,7 +363,8 @@ class _Reader:
     def _is_past(self, part: Chunk) -> bool:
         """Whether it tells of a past time: a month or a day, the 4th, a time at its head."""
         words = part.words
-        if set(words) & self.language.sets["past_times"] and "for" not in words and "from" not in words:
+        past, until = self.language.sets["past_times"], {"for", "from", "to", "until", "till", "by"}
+        if any(word in past and before not in until for before, word in pairwise(["", *words])):
             return True
         clock = _CLOCK.match(words[0]) or any(one == "at" and _CLOCK.match(other) for one, other in pairwise(words))
         return bool(clock) or any(_PAST.fullmatch(word) for word in words)
