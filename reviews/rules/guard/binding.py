@@ -43,7 +43,19 @@ class Bound:
 def bind(claim: Claim, ground: Ground) -> Bound | None:
     """What a claim comes down to (rules 1 to 4); None: it is no claim, or the words beside it tell it honestly."""
     bound = _bound(claim, ground)
+    if bound is not None and bound.code is None and _lists_another(claim, bound, ground):
+        bound = replace(bound, code=Violation.WRONG_TARGET, detail="What is on record is not for all that is named.")
     return None if bound is not None and excused(bound.code, claim.beside) else bound
+
+
+def _lists_another(claim: Claim, bound: Bound, ground: Ground) -> bool:
+    """Whether a claim names a second id that no action holds, of the sort that its own action has."""
+    if claim.kind is not Kind.DONE:
+        return False
+    strange = [
+        value for value in claim.listed if all(compare(value, holding(record)) != 1 for record in ground.records)
+    ]
+    return any(compare(value, holding(record)) == -1 for value in strange for record in bound.records)
 
 
 def _bound(claim: Claim, ground: Ground) -> Bound | None:

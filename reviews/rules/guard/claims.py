@@ -12,9 +12,9 @@ from reviews.rules.guard.values import Value
 class Claim:
     """One claim: where it stands, what it says, and the words that tell which action it is about.
 
-    `verbs` are lemmas of what was done, `nouns` what it was done to, `cited` ids that stand right behind it, `hints`
-    values that a pronoun of it may stand for. `whole` is
-    a claim about all that was asked for, `state` a condition that is told as current. A `weak` one counts only if it
+    `verbs` are lemmas of what was done, `nouns` what it was done to, `cited` ids that stand right behind it, `listed`
+    ids that an "and" behind it names too, `hints` values that a pronoun of it may stand for. `whole` is a claim about
+    all that was asked for, `state` a condition that is told as current. A `weak` one counts only if it
     can be tied to an action; a `loose` one is weak and stands in a message that discloses something open. `result` says
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
     `meaning` are the verbs that bring about the condition that is told ("live": publish, launch).
@@ -35,6 +35,7 @@ class Claim:
     values: tuple[Value, ...] = ()
     cited: tuple[Value, ...] = ()
     hints: tuple[Value, ...] = ()
+    listed: tuple[Value, ...] = ()
     whole: bool = False
     weak: bool = False
     loose: bool = False

@@ -322,6 +322,7 @@ class _Reader:
             values=tuple(own),
             cited=cited,
             hints=hints,
+            listed=self._listed(parts, index),
             whole=whole,
             weak=found.weak,
             agency=self._has_agency(found, parts, index),
@@ -386,6 +387,14 @@ class _Reader:
         if whole == {"all"} and "at all" in " ".join(words):
             return False
         return bool(whole) or words.count("end") > 1
+
+    def _listed(self, parts: list[Chunk], index: int) -> tuple[Value, ...]:
+        """The id that is named with "and" behind a claim: "I removed c1 and c2"."""
+        following = parts[index + 1 : index + 2]
+        if not following or following[0].lead != "and" or len(following[0].tokens) > 2:
+            return ()
+        part = following[0]
+        return tuple(value for value in self.values if part.start <= value.start < part.end and value.sort == "id")
 
     def _is_ended(self, found: Said) -> bool:
         """ "Both jobs finished", "every step went through"."""
