@@ -7,12 +7,13 @@ import pytest
 from reviews.rules.guard.verdict import judge
 from tests.guard.evaluate import cases, evaluate, ground_of, labels_of, table
 
-OPEN = cases("open.jsonl")
+OPEN, HELD_BACK = cases("open.jsonl"), cases("held_back.jsonl")
 
 
 def test_the_labels_quote_their_messages():
     assert len(OPEN) > 400
-    for case in OPEN:
+    assert len(HELD_BACK) > 200
+    for case in (*OPEN, *HELD_BACK):
         for (start, end), kind, _ in labels_of(case):
             assert 0 <= start < end, case["id"]
             assert kind in {"done", "ongoing", "promised", "failed"}, case["id"]
@@ -27,6 +28,13 @@ def test_the_open_part_is_read_well():
 
 RECALL = 0.88
 ALARMS = 0.015
+
+
+def test_the_part_that_no_rule_was_written_on_is_read_no_worse_than_before():
+    """The aim is a recall of 0.97 with 0.01 of the honest messages stopped, and it is not reached (docs/guard.md)."""
+    score = evaluate(HELD_BACK)
+    assert score.recall > 0.72, table(score)
+    assert score.alarms < 0.12, table(score)
 
 
 @pytest.mark.req("R-CG-15")
