@@ -30,6 +30,8 @@ ACTION = "SELECT 1 FROM ledger_action WHERE id = %s FOR UPDATE"
 ORDER = "SELECT 1 FROM shop.orders WHERE id = %s FOR UPDATE"
 # No verdict can be written.
 RUNS = "LOCK TABLE reviews_run IN SHARE ROW EXCLUSIVE MODE"
+# The shop's refunds cannot be read.
+BOOKS = "LOCK TABLE shop.refunds IN ACCESS EXCLUSIVE MODE"
 EXECUTOR = "example-executor"
 # Which of the two depends on whether the lease is over yet.
 UNANSWERED = ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN")
@@ -81,6 +83,9 @@ def test_an_executor_killed_before_its_effect(quiet):
     assert quiet.again(sent).code == "DUPLICATE_BLOCKED"
     # Another executor is there all the while; the attempt is not its own.
     quiet.start("executor")
+    with locked(quiet.database_url("shop"), BOOKS):
+        quiet.wait_for(sent.action_id, "PENDING")
+        assert quiet.again(sent).code == "DUPLICATE_BLOCKED"
     quiet.wait_for(sent.action_id, "FAILED")
     assert quiet.path(sent.action_id) == [*SILENT, "FAILED"]
     assert (starts(quiet, sent), refunds(quiet, sent)) == (1, 0)
