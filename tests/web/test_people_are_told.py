@@ -1,4 +1,4 @@
-"""People are told of approvals: in the console, by mail, chat and webhook, once, late and after a crash."""
+"""People are told of approvals: in the console, by mail, in a chat room, and machines by signed webhooks.
 
 The mail server, the chat room and the webhook's receiver are real servers on this machine.
 """
