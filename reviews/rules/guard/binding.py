@@ -13,21 +13,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
-from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.fitting import FITS, SURE, fit, kin_of, verb_score
+from reviews.rules.guard.language import english
 from reviews.rules.guard.particulars import odd
 from reviews.rules.guard.patterns import STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.telling import excused
 from reviews.rules.guard.values import Held, compare, held, id_key
-from reviews.rules.guard.vocabulary import Vocabulary, vocabulary
+from reviews.rules.guard.vocabulary import vocabulary
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def _told_failed(claim: Claim, tools: list[Tool], ground: Ground) -> Bound | Non
     records = [record for record in ground.records if record.tool in names]
     if not records:
         return _weak(claim, ground)
-    if claim.rule == STOPPED and any(_verb_score(claim.verbs, vocabulary(tool), english()) for tool in tools):
+    if claim.rule == STOPPED and any(verb_score(claim.verbs, vocabulary(tool), english()) for tool in tools):
         # "pm_31 stopped": what sounds like a failure is what the tool does.
         claim = replace(claim, kind=Kind.DONE)
     return _among(claim, records, tools[0])
@@ -210,7 +209,7 @@ def _may_mean(claim: Claim, record: Record, ground: Ground) -> bool:
     if tool is None:
         return True
     own = vocabulary(tool)
-    return bool(_verb_score(claim.verbs, own, english()) or claim.verbs & own.nouns or claim.nouns & own.verbs)
+    return bool(verb_score(claim.verbs, own, english()) or claim.verbs & own.nouns or claim.nouns & own.verbs)
 
 
 def steps_of(ground: Ground) -> list[Record]:
@@ -235,7 +234,7 @@ def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
         return None
     for tool in ground.tools:
         own = vocabulary(tool)
-        meant = _verb_score(claim.verbs | claim.meaning, own, english()) and claim.nouns & own.nouns
+        meant = verb_score(claim.verbs | claim.meaning, own, english()) and claim.nouns & own.nouns
         if tool.mutating and tool.disclosed and meant and all(record.tool != tool.name for record in ground.records):
             return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
     return None
@@ -254,7 +253,7 @@ def related(claim: Claim, record: Record, ground: Ground) -> int:
     if tool is not None:
         vocab = vocabulary(tool)
         score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
-        score += _verb_score(claim.verbs | claim.meaning, vocab, english()) > 0
+        score += verb_score(claim.verbs | claim.meaning, vocab, english()) > 0
     return score
 
 
@@ -282,7 +281,7 @@ def _no_tool() -> Bound:
 
 def _is_about(claim: Claim, tools: list[Tool]) -> bool:
     own = [vocabulary(tool) for tool in tools]
-    return any(claim.nouns & (each.nouns | each.verbs) or _kin(claim.nouns, english()) & each.kin for each in own)
+    return any(claim.nouns & (each.nouns | each.verbs) or kin_of(claim.nouns, english()) & each.kin for each in own)
 
 
 def _imagined(claim: Claim, ground: Ground) -> Bound | None:
@@ -292,7 +291,7 @@ def _imagined(claim: Claim, ground: Ground) -> Bound | None:
         named = [vocabulary(tool) for tool in ground.tools if tool.disclosed]
         return None if any(claim.nouns & (own.nouns | own.loose) for own in named) else _no_tool()
     known = {noun for noun in claim.nouns if noun in language.kin or language.lemmas(noun) == {noun}}
-    if not known or any(_kin(known, language) & vocabulary(tool).kin for tool in ground.tools if tool.disclosed):
+    if not known or any(kin_of(known, language) & vocabulary(tool).kin for tool in ground.tools if tool.disclosed):
         return None
     return _no_tool()
 
@@ -425,54 +424,6 @@ def _may_be(claim: Claim, tool: Tool) -> bool:
 
 def _holds(claim: Claim, tool: Tool, ground: Ground) -> bool:
     """Whether a tool may be meant by its verb, and one of its actions holds a value that the claim names."""
-    if not _verb_score(claim.verbs, vocabulary(tool), english()):
+    if not verb_score(claim.verbs, vocabulary(tool), english()):
         return False
     return any(agreement(claim, record)[0] for record in ground.records if record.tool == tool.name)
-
-
-FITS = 2
-SURE = 3
-
-
-def fit(claim: Claim, tool: Tool) -> int:
-    """How well the words of a claim fit what may be said of a tool."""
-    return _fit(claim.verbs, claim.nouns, claim.words, vocabulary(tool), english())
-
-
-@lru_cache(maxsize=16384)
-def _fit(
-    verbs: frozenset[str], nouns: frozenset[str], words: frozenset[str], own: Vocabulary, language: Language
-) -> int:
-    score = 3 if any(phrase <= words for phrase in own.phrases) else 0
-    score += _verb_score(verbs, own, language)
-    if nouns & own.verbs:
-        score += 3 if not score else 0
-    if not score and not verbs & language.sets["generic"]:
-        return 0
-    direct = nouns & own.nouns
-    if score == SYNONYM and not direct and _names_other_things(nouns, own, language):
-        return 1
-    score += 2 * min(2, len(direct))
-    if not direct and own.kin & _kin(nouns, language):
-        score += 1
-    return score
-
-
-SYNONYM = 2
-
-
-def _names_other_things(nouns: frozenset[str], own: Vocabulary, language: Language) -> bool:
-    """Whether a claim names things, and none of them is of a kind with what the tool is for."""
-    known = _kin(nouns, language)
-    return bool(known) and bool(own.kin) and not known & own.kin and not nouns & own.loose
-
-
-def _verb_score(verbs: Iterable[str], own: Vocabulary, language: Language) -> int:
-    if any(verb in own.verbs for verb in verbs):
-        return 3
-    synonyms = {each for verb in own.verbs for each in language.data["senses"].get(verb, ())}
-    return 2 if any(verb in synonyms for verb in verbs) else 0
-
-
-def _kin(nouns: Iterable[str], language: Language) -> frozenset[str]:
-    return frozenset(each for noun in nouns for each in language.kin.get(noun, ()))
