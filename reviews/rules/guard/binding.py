@@ -22,7 +22,7 @@ from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violatio
 from reviews.rules.guard.fitting import FITS, SURE, fit, kin_of, verb_score
 from reviews.rules.guard.language import english
 from reviews.rules.guard.particulars import odd
-from reviews.rules.guard.patterns import STOPPED
+from reviews.rules.guard.patterns import MENTION, STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.telling import excused
 from reviews.rules.guard.values import Held, compare, held, id_key
@@ -157,11 +157,17 @@ def _is_mutating(record: Record, ground: Ground) -> bool:
 def _cited(claim: Claim, ground: Ground) -> Bound | None:
     """A claim that stands before a receipt of an action, or names it, is about that action."""
     named = [value for value in claim.values if value.sort == "id" and claim.kind is Kind.DONE]
-    for value in (*claim.cited, *named):
+    for value in (*named, *claim.cited):
         for record in ground.records:
-            if value.key in {id_key(each) for each in record.evidence}:
-                return _among(claim, [record], tool_of(record.tool, ground))
+            if value.key in _receipts(record):
+                others = {key for other in ground.records if other is not record for key in _receipts(other)}
+                own = replace(claim, cited=tuple(each for each in claim.cited if each.key not in others))
+                return _among(own, [record], tool_of(record.tool, ground))
     return None
+
+
+def _receipts(record: Record) -> set[str]:
+    return {id_key(each) for each in record.evidence}
 
 
 def _asked_for(claim: Claim, ground: Ground) -> Claim:
@@ -317,8 +323,8 @@ def _among(claim: Claim, records: list[Record], tool: Tool | None) -> Bound | No
 
 def _elsewhere(claim: Claim, records: list[Record], tool: Tool | None) -> Bound | None:
     """Every action of the tool holds other values than the claim names."""
-    if claim.kind is Kind.FAILED:
-        return None
+    if claim.kind is Kind.FAILED or (claim.rule in {"state", MENTION} and {"was", "were"} & claim.words):
+        return None  # What was so before, with values of its own, is a fact.
     if claim.kind is not Kind.DONE:
         return Bound(Violation.PHANTOM, tuple(records[:1]), tool, "What is on record holds other values.")
     good = next((record for record in records if is_settled_well(record)), None)

@@ -17,7 +17,10 @@ from reviews.rules.guard.language import english, singular
 from reviews.rules.guard.records import Record
 from reviews.rules.guard.values import Held
 
-_COUNT = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s+(?:\w+\s+)?([a-z]+)\b")
+_COUNT = re.compile(
+    r"(?<![\w.,])(\d+(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
+    r"\s+(?:\w+\s+)?([a-z]+)\b"
+)
 _CODE = re.compile(r"\b(?:to|from|on|in|into|of)\s+`([^`\n]{1,80})`")
 _NAME = re.compile(
     r"\b(?:to|with|for|from|asking|asked|told|told|notified|emailed|texted|by)\s+(?:the\s+)?(?:(?:Mr|Mrs|Ms|Dr|Prof|Herr|Frau|Coach)\.?\s+)?"
@@ -44,7 +47,7 @@ def _counts(quote: str, record: Record) -> int:
     numbers: Mapping[str, int] = english().data["reading"]["numbers"]
     odd_ones = 0
     for match in _COUNT.finditer(quote):
-        count = int(numbers.get(match[1], match[1]))
+        count = float(numbers.get(match[1], match[1]))
         unit = singular(match[2])
         if unit in named:
             odd_ones += float(named[unit]) != count
@@ -147,6 +150,8 @@ def _names(quote: str, record: Record, own: Held, hits: int) -> int:
     if not known:
         return 0
     odd_ones = 0
+    if known & set(re.findall(r"\w+", quote.lower())):
+        hits = 1  # The action's own person is named: another name has another part in it.
     for match in _NAME.finditer(quote):
         words = [re.sub(r"'s$", "", word.lower()) for word in match[1].split()]
         if words[0] in english().sets["calendar"]:

@@ -26,7 +26,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _FOUND = re.compile(
     r"(?P<email>[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,4})"
     r"|(?P<url>https?://[^\s<>\")\]]{1,500})"
-    r"|(?P<iso>\b\d{4}-\d{2}-\d{2})(?:t(?P<isotime>\d{2}:\d{2})[\d:.]*(?:z|[+-]\d\d:?\d\d)?)?"
+    r"|(?P<iso>\b\d{4}-\d{2}-\d{2})(?:t(?P<isotime>\d{2}:\d{2})[\d:.]*z?)?"
     r"|(?P<money>(?:[$€£¥]|\b(?:usd|eur|gbp|chf|jpy|inr|cad|aud)\s?)\s?\d[\d,]*(?:\.\d{1,2})?(?:\s?k\b)?"
     r"|\b\d[\d,]*(?:\.\d{1,2})?\s?(?:[€£]|(?:usd|eur|euros?|gbp|chf|jpy|inr|cad|aud|dollars?|pounds?|bucks|cents)\b))"
     rf"|\b(?P<monthday>{_MONTH}\s{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?\b(?![:.]\d))"

@@ -25,6 +25,7 @@ from reviews.rules.guard.language import english
 from reviews.rules.guard.quoting import unquoted
 from reviews.rules.guard.reading import claims_in
 from reviews.rules.guard.records import Ground, Stated
+from reviews.rules.guard.substitution import with_other_values
 from reviews.rules.guard.values import values
 
 
@@ -93,7 +94,8 @@ def _judged(
     claims = [*own, *further, *(_stated(each, message) for each in stated)]
     bound = [(claim, bind(claim, ground)) for claim in claims]
     pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
-    return list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
+    spread = list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
+    return with_other_values(spread, message, ground)
 
 
 STATED = "stated"
