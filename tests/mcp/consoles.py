@@ -36,6 +36,7 @@ class Console:
         self.held: set[str] = set()
         self.refuse: dict[str, Any] | None = None
         self.calls: list[dict[str, Any]] = []
+        self.surfaces: list[list[dict[str, str]]] = []
         self.verdict = "COMPLETED"
         self.lock = threading.Lock()
         server.plan("", self.answer)
@@ -59,6 +60,8 @@ class Console:
                 return Answer(200, {"orders": self.claimed(seen.body)})
             if parts[-1] == "calls":
                 return Answer(200, {"results": [self.judged(call) for call in seen.body["calls"]], "nudge": None})
+            if parts[-1] == "surface":
+                self.surfaces.append(seen.body["withheld"])
             if path == "/sessions":
                 return Answer(201, self.session())
             return Answer(200, {})
@@ -132,7 +135,8 @@ class Console:
         return Answer(200, {"action_id": action_id, "state": action.state})
 
     def report(self, action: Action) -> dict[str, Any]:
-        code = {"RECONCILED_SUCCESS": self.verdict, "UNKNOWN": "ATTEMPTED_RESULT_UNKNOWN", "FAILED": "NOT_EXECUTED"}
+        code = {"RECONCILED_SUCCESS": self.verdict, "FAILED": "NOT_EXECUTED"}
+        code |= dict.fromkeys(("EXECUTING", "UNKNOWN"), "ATTEMPTED_RESULT_UNKNOWN")
         said = code.get(action.state, "NOT_EXECUTED")
         return {"code": said, "text": f"It is {said}.", "completed": said == "COMPLETED", "trust_level": 3}
 

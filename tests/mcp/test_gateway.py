@@ -176,6 +176,26 @@ def test_another_run_of_the_gateway_finishes_what_an_earlier_one_proposed(bench,
     assert len(bench.calls) == 1
 
 
+def test_what_an_earlier_run_started_is_asked_about_anew_each_time_and_never_run_again(bench, desk):
+    desk.held = {"notes.keep_note"}
+    bench.told(gateway={"hold_s": 0.2})
+    action_id = word(bench.talk(_call("keep_note")))["action_id"]
+    desk.one.held, desk.one.starts, desk.one.state = False, 1, "EXECUTING"
+
+    async def script(client):
+        told = [await client.call_tool("counterfoil_status", {"action_id": action_id}) for _ in range(2)]
+        desk.one.state = "RECONCILED_SUCCESS"
+        return [*told, await client.call_tool("counterfoil_status", {"action_id": action_id})]
+
+    bench.told(gateway={"hold_s": 20.0})
+    first, again, last = bench.talk(script)
+    assert [word(each)["status"] for each in (first, again, last)] == ["running", "running", "ended"]
+    assert not first.is_error
+    assert word(again)["report"]["completed"] is False
+    assert word(last)["report"]["completed"] is True
+    assert bench.calls == []
+
+
 def test_an_action_of_nobody_is_unknown(bench):
     for arguments in ({"action_id": "another"}, {"action_id": 7}, {"action": "x"}):
         assert bench.talk(_call("counterfoil_status", arguments)).is_error

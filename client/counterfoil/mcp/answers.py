@@ -17,6 +17,13 @@ from counterfoil.work import Failure
 
 STATUS_TOOL = "counterfoil_status"
 WORD = "counterfoil"
+ENDED = frozenset(
+    {
+        *("COMPLETED", "FAILED", "NOT_EXECUTED", "PARTIALLY_COMPLETED", "COMPENSATED", "ROLLED_BACK"),
+        *("FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"),
+    }
+)
+"""The codes of a report after which nothing more comes by itself."""
 
 _WAITING = (
     "Not executed yet: it waits for a person's approval. Do not repeat the call. Ask again with the tool"
@@ -83,7 +90,7 @@ def settled(
 ) -> CallToolResult:
     """What the server said, if it said anything, and what may be told about it."""
     word: dict[str, Any] = {
-        "status": "answered" if said is not None else "ended",
+        "status": "answered" if said is not None else "running" if _is_open(report, error) else "ended",
         "action_id": status.action_id,
         "state": status.state,
         "report": {"code": report.code, "text": report.text, "completed": report.completed},
@@ -98,6 +105,11 @@ def settled(
     return _answered(line, word, said, most)
 
 
+def _is_open(report: Report, error: Failure | None) -> bool:
+    """Whether an action that this gateway heard no answer of has not ended: another run of the gateway started it."""
+    return error is None and report.code not in ENDED
+
+
 def _unanswered(line: str, word: dict[str, Any], report: Report, error: Failure | None) -> CallToolResult:
     lines = [f"{error.code}: {error.message}"] if error is not None else []
     decided = word.get("approval")
@@ -106,7 +118,8 @@ def _unanswered(line: str, word: dict[str, Any], report: Report, error: Failure 
     lines.append(line)
     if report.code in ("ATTEMPTED_RESULT_UNKNOWN", "FINAL_STATE_UNKNOWN"):
         lines.append(_UNKNOWN_HINT)
-    return _answer("\n".join(lines), word, is_error=not report.completed)
+    open_still = word["status"] == "running"
+    return _answer("\n".join(lines), word, is_error=not (report.completed or open_still))
 
 
 def _answered(line: str, word: dict[str, Any], said: CallToolResult, most: int) -> CallToolResult:

@@ -30,8 +30,6 @@ KEPT = 1_000
 AT_ONCE = 64
 _CLAIM_S = 8
 _LOOK_S = 0.25
-_ENDED = frozenset({"COMPLETED", "FAILED", "NOT_EXECUTED", "PARTIALLY_COMPLETED", "COMPENSATED", "ROLLED_BACK"})
-_ENDED_OTHERWISE = frozenset({"FINAL_STATE_UNKNOWN", "REVIEW_REQUIRED", "ABANDONED_UNRESOLVED"})
 
 
 @dataclass
@@ -136,7 +134,7 @@ class Errands:
         """The answer, once there is a verdict or the time for one is over."""
         report = await self._report(errand.action_id)
         with anyio.move_on_after(self._gateway.settle_s):
-            while report.code not in _ENDED | _ENDED_OTHERWISE:
+            while report.code not in answers.ENDED:
                 await anyio.sleep(_LOOK_S)
                 report = await self._report(errand.action_id)
         return await self.told(errand, report)

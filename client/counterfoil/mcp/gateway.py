@@ -123,7 +123,8 @@ class Gated:
             return answers.withheld("ARGUMENT_HALLUCINATION", "Send exactly one argument: action_id.")
         known = self._errands.of(action_id)
         try:
-            if known is not None and known.done.is_set() and known.started:
+            if known is not None and known.done.is_set():
+                # Asked anew: what became of it may have been found out since.
                 return await self._errands.told(known)
             if known is None:
                 known = await self._taken_up(action_id)

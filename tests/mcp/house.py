@@ -1,0 +1,126 @@
+"""A real console with its processes, its operator and its reviewer, for a gateway to stand before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import httpx
+import pytest
+
+from console.installation import ROOT
+from console.keys import write_private
+from counterfoil.mcp import command
+from tests.conftest import Run, Stack, new_database, new_stack
+from tests.journeys.ground import Caller, sign_in
+from tests.mcp.conftest import Bench, word
+
+AGENT = "clerk"
+TENANT = "attic"
+
+
+class House:
+    """A console with its processes, and what its operator and its reviewer do."""
+
+    def __init__(self, stack: Stack, known: dict[str, Any], folder: Path) -> None:
+        self.stack = stack
+        self.known = known
+        self.root = folder / "files"
+        self.operator = self.caller()
+        self.operator.http.headers["Authorization"] = f"Bearer {known['keys']['oper']}"
+        person = next(each for each in known["people"] if each["role"] == "reviewer")
+        self.password = person["password"]
+        self.reviewer = sign_in(self.caller().http, person["username"], self.password)
+
+    def caller(self) -> Caller:
+        return Caller(httpx.Client(base_url=self.stack.url, timeout=30))
+
+    def close(self) -> None:
+        self.operator.http.close()
+        self.reviewer.http.close()
+
+    def system(self, name: str, root: Path) -> None:
+        # What the console reads a system with is a file beside its keys; a folder of its own needs no secret.
+        place = Path(self.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(place / f"{name}.json", json.dumps({"root": str(root)}))
+        body = {"name": name, "pattern": "filesystems", "settings": {"root": str(root)}}
+        assert self.operator.post("/systems", body).status_code == 201
+
+    def bench(self, folder: Path, server: str, words: list[str], *, cwd: Path | None = None) -> Bench:
+        """A gateway before a server of this name, with an executor of its own."""
+        folder.mkdir()
+        made = Bench(folder, self.stack.url)
+        made.keys = {
+            "COUNTERFOIL_AGENT_KEY": self.known["keys"]["agent"],
+            "COUNTERFOIL_EXECUTOR_KEY": self.known["keys"]["exec"],
+            "COUNTERFOIL_OPERATOR_KEY": self.known["keys"]["oper"],
+        }
+        told: dict[str, Any] = {"name": server, "command": words}
+        made.told(server=told | ({"cwd": str(cwd)} if cwd else {}), gateway={"settle_s": 8.0})
+        return made.told(console={"agent_id": f"{AGENT}-{server}"})
+
+    def program(self, bench: Bench, *words: str) -> int:
+        """Run one of the gateway's other programs in this process; what it exits with."""
+        bench.read()
+        told = ["--config", str(bench.folder / "gateway.toml"), "--contracts", str(bench.folder / "contracts")]
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in bench.keys.items():
+                patched.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                command.main([*words, *told])
+        assert isinstance(ended.value.code, int), ended.value.code
+        return ended.value.code
+
+    def approve(self) -> None:
+        (approval,) = self.reviewer.items("/approvals", state="REQUESTED")
+        shown = self.reviewer.get(f"/approvals/{approval['approval_id']}")
+        body = {
+            "verdict": "approve",
+            "payload_hash": shown["covers"]["payload_hash"],
+            "rendering_digest": shown["covers"]["rendering_digest"],
+            "reason": "The branch is wanted.",
+            "password": self.password,
+        }
+        path = f"/approvals/{approval['approval_id']}/votes"
+        answer = self.reviewer.post(path, body, **{"Idempotency-Key": uuid4().hex})
+        assert answer.status_code == 201, answer.text
+
+    def state(self, action_id: str) -> str:
+        return str(self.operator.get(f"/actions/{action_id}")["state"])
+
+
+@contextmanager
+def opened(run: Run, folder: Path) -> Iterator[House]:
+    with new_database(run) as database, new_stack(run, folder, database) as stack:
+        words = [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", TENANT, "--json"]
+        answer = subprocess.run(words, env=stack.environment, capture_output=True, text=True)
+        assert answer.returncode == 0, answer.stderr
+        stack.start("web", "worker", "beat")
+        house = House(stack, json.loads(answer.stdout), folder)
+        try:
+            yield house
+        finally:
+            house.close()
+
+
+def edit(bench: Bench, name: str, **changes: Any) -> None:
+    """What a person does with a draft."""
+    path = bench.folder / "contracts" / f"{name}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+async def settled(client, result):
+    """The answer once the console has a verdict; until then nobody is told that it is done."""
+    with anyio.fail_after(60):
+        while word(result).get("report", {}).get("code") not in ("COMPLETED", "FAILED", "FINAL_STATE_UNKNOWN"):
+            assert not word(result).get("report", {}).get("completed")
+            result = await client.call_tool("counterfoil_status", {"action_id": word(result)["action_id"]})
+    return result
