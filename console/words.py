@@ -187,6 +187,7 @@ EVENTS: Final[dict[str, str]] = {
     "failure_acknowledged": "Its failure was acknowledged",
     "ask_drifted": "The goal was restated otherwise",
     "probing_flagged": "Flagged for trying tools that it was never given",
+    "surface_withheld": "What the gateway holds back of the server's tools",
     "approval_granted": "Approved",
     "rejected": "Rejected",
     "changes_requested": "Changes asked for",

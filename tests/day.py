@@ -114,6 +114,7 @@ def signed() -> dict[str, str]:
 def propose(shop: Workshop) -> str:
     session = str(shop.session()["session_id"])
     shop.agent.post(f"/sessions/{session}/ask-check", {"goal": GOAL})
+    shop.agent.post(f"/sessions/{session}/surface", {"withheld": [{"tool": "purge", "fate": "unregistered"}]})
     shop.agent.post(f"/sessions/{session}/guard", {"message": "I have deleted old/one.md."})
     shop.agent.get(f"/sessions/{session}/guard")
     shop.agent.post(f"/sessions/{session}/close")

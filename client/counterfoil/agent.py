@@ -224,6 +224,11 @@ class SessionAsking(ActionAsking):
         return self._post("/ask-check", lambda answer: reading.ask_check(answer).match, {"goal": goal})
 
     @asked
+    def withheld(self, tools: Sequence[Mapping[str, str]]) -> Request[None]:
+        """Say which of a server's tools a gateway holds back now, each with `tool`, `fate` and `why`."""
+        return self._post("/surface", lambda _: None, {"withheld": [dict(each) for each in tools]})
+
+    @asked
     def state(self) -> Request[SessionState]:
         """The session with its counts, and what people ask the agent."""
         return Request("GET", self._path, reading.session_state, trace=self.trace)

@@ -163,6 +163,17 @@ class SpentBudget(Answer):
     used: int
 
 
+class WithheldTool(Answer):
+    tool: str
+    fate: Literal["changed", "unregistered"]
+    why: str
+
+
+class Surface(Answer):
+    withheld: list[WithheldTool]
+    at: datetime | None = Field(description="Since when it is so; null where no gateway ever reported any.")
+
+
 class SessionState(Session):
     calls_accepted: int
     calls_refused: int
@@ -174,6 +185,7 @@ class SessionState(Session):
     attempted_tools: list[AttemptedTool] = Field(description="Tools that exist and were not disclosed to it.")
     budgets: list[SpentBudget] = Field(description="What was used of the budgets of this session and of its agent.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
+    surface: Surface = Field(description="What a gateway holds back of the server's tools.")
 
 
 class AskCheck(Answer):

@@ -139,6 +139,19 @@ class GoalBody(Body):
     goal: Text
 
 
+class WithheldTool(Body):
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+    fate: Annotated[Literal["changed", "unregistered"], Field(description="changed: it differs from its contract.")]
+    why: Annotated[str, Field(max_length=500)] = ""
+
+
+class SurfaceBody(Body):
+    withheld: Annotated[
+        list[WithheldTool],
+        Field(max_length=200, description="All that is held back now; an empty list when nothing is any more."),
+    ]
+
+
 class CallsBody(Body):
     calls: Annotated[list[Any], Field(min_length=1, max_length=100)]
 

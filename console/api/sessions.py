@@ -12,18 +12,19 @@ from django.utils import timezone
 from ninja import Router
 
 from approvals import queries as before
-from approvals.operations import calls, sessions
+from approvals.operations import calls, sessions, surface
 from approvals.operations.actions import Trace
 from approvals.operations.calls import NoSuchSession
 from approvals.rules.acceptance import share
 from approvals.rules.nudge import Move
+from approvals.rules.surface import Fate, Withheld
 from console import telling
 from console.api import answers, predicates, telling_answers
 from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy
 from console.api.envelope import status_of
 from console.api.members import member_named
-from console.api.schemas import CallsBody, GoalBody, SessionBody
+from console.api.schemas import CallsBody, GoalBody, SessionBody, SurfaceBody
 from console.working import questions
 from ledger.queries import record
 from ledger.rules.envelope import instant
@@ -76,6 +77,7 @@ def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "attempted_tools": _attempted(session),
         "budgets": _budgets(session),
         "questions": _questions(session),
+        "surface": _surface(surface.newest(session)),
     }
     return answer(_session(session) | counts)
 
@@ -95,6 +97,25 @@ def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpRes
         at=timezone.now(),
     )
     return answer({"match": compared.match, "reason": compared.reason or None})
+
+
+@router.post(
+    "/sessions/{session_id}/surface",
+    summary="A gateway says which of a server's tools it holds back",
+    response=answers.Surface,
+)
+@admits("agent")
+@in_tenancy
+def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpResponse:
+    caller = caller_of(request)
+    found = surface.report(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        withheld=[Withheld(Fate(each.fate), each.tool, each.why) for each in body.withheld],
+        at=timezone.now(),
+    )
+    return answer(_surface(found))
 
 
 @router.post(
@@ -171,6 +192,12 @@ def _questions(session: Any) -> list[dict[str, Any]]:
     """What people ask about the actions of a session that wait for them."""
     waiting = record.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
     return questions(session.tenant_id, [action.id for action in waiting])
+
+
+def _surface(found: surface.Surface | None) -> dict[str, Any]:
+    if found is None:
+        return {"withheld": [], "at": None}
+    return {"withheld": [each.document() for each in found.withheld], "at": instant(found.at)}
 
 
 def _session(session: Any) -> dict[str, Any]:

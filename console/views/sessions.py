@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import queries
+from approvals.operations import surface
 from console import erased, struck, telling
 from console.http import Request, in_tenant
 from console.telling_pages import panel
@@ -39,6 +40,7 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "calls": calls,
         "guarded": [struck.judged(each) for each in _verdicts(request, session_id)],
         "tools": [tool["name"] for tool in found.contract["tools"]],
+        "surface": surface.newest(found),
         "over": found.pin_expires_at <= request.as_of,
         "unwinding": record.unwinding(request.tenant.id, found.run_id),
     }

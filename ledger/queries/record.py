@@ -480,6 +480,16 @@ def happenings(
     return [(event, _loaded(details.get((event.subject_id, event.seq))) or {}) for event in events]
 
 
+def newest_of_kind(tenant_id: UUID, subject_id: UUID, kind: str) -> tuple[datetime, dict[str, Any]] | None:
+    """When a subject's newest event of a kind was recorded, and its detail."""
+    found = Event.objects.filter(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+    newest = found.order_by("-seq").values_list("seq", "recorded_at").first()
+    if newest is None:
+        return None
+    kept = Entry.objects.filter(tenant_id=tenant_id, subject_id=subject_id, seq=newest[0])
+    return newest[1], _loaded(kept.values_list("detail", flat=True).first()) or {}
+
+
 def recorded_since(tenant_id: UUID, ids: Iterable[UUID], moment: datetime) -> list[UUID]:
     """Of these events those that were recorded after a moment."""
     found = Event.objects.filter(tenant_id=tenant_id, recorded_at__gt=moment, id__in=list(ids))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ import anyio
 import mcp_types as types
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 BUS = InMemorySubscriptionBus()
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -84,7 +93,20 @@ async def swap(ctx: Any) -> types.CallToolResult:
     return said("swapped")
 
 
+async def stir(ctx: Any) -> types.CallToolResult:
+    """Say of everything else that it has changed."""
+    for event in (ResourcesListChanged(), PromptsListChanged()):
+        await BUS.publish(event)
+    if ctx.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        await ctx.session.send_resource_list_changed()
+        await ctx.session.send_prompt_list_changed()
+        await ctx.session.send_resource_updated("notes://page")
+        await ctx.session.send_log_message("warning", "stirred")
+    return said("stirred")
+
+
 ODD = {
+    "stir_all": stir,
     "slow_note": slow,
     "end_server": die,
     "say_much": huge,
@@ -94,8 +116,31 @@ ODD = {
 
 
 async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    if str(params.uri) != "notes://page":
+        raise MCPError(code=-32042, message="There is no such page.", data={"uri": str(params.uri)})
     found = types.TextResourceContents(uri=params.uri, text="a page", mime_type="text/plain")
     return types.ReadResourceResult(contents=[found])
+
+
+async def list_templates(_: Any, __: Any) -> types.ListResourceTemplatesResult:
+    found = types.ResourceTemplate(name="day", uri_template="notes://{day}")
+    return types.ListResourceTemplatesResult(resource_templates=[found])
+
+
+async def complete(_: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+    given = params.context.arguments if params.context else None
+    values = [params.ref.type, params.argument.name, params.argument.value, json.dumps(given)]
+    return types.CompleteResult(completion=types.Completion(values=values))
+
+
+async def note_level(_: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    (FOLDER / "level").write_text(params.level)
+    return types.EmptyResult()
+
+
+async def note_subscription(_: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    (FOLDER / "subscribed").write_text(str(params.uri))
+    return types.EmptyResult()
 
 
 async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
@@ -112,6 +157,13 @@ async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetP
 
 
 def server() -> Server[Any]:
+    with warnings.catch_warnings():
+        # What the newer protocol leaves out, clients and servers of the older one still use.
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        return _server()
+
+
+def _server() -> Server[Any]:
     return Server(
         "notes",
         version="1",
@@ -120,6 +172,10 @@ def server() -> Server[Any]:
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
+        on_list_resource_templates=list_templates,
+        on_subscribe_resource=note_subscription,
+        on_completion=complete,
+        on_set_logging_level=note_level,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
         on_subscriptions_listen=ListenHandler(BUS),

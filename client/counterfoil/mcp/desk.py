@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import httpx
 
@@ -16,7 +16,7 @@ from counterfoil.agent import Agent, Call, Session
 from counterfoil.answers import CallResult, Report, Status
 from counterfoil.executor import Executor, Order
 from counterfoil.mcp.settings import Settings
-from counterfoil.mcp.surface import Registered, registered
+from counterfoil.mcp.surface import Registered, Seen, registered
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.work import Result, Work
 
@@ -25,6 +25,8 @@ log = logging.getLogger("counterfoil.mcp")
 _OVER = frozenset({"PIN_EXPIRED", "SESSION_CLOSED"})
 # Beyond the server's own time, so that a late answer still finds its attempt open.
 _GRACE_S = 5
+_MOST_WITHHELD = 200
+_MOST_NAME = 256
 
 
 class Desk:
@@ -40,6 +42,7 @@ class Desk:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._executor: Executor | None = None
+        self._withheld: tuple[str, list[dict[str, str]]] | None = None
         self.known: dict[str, Registered] = {}
 
     def open(self) -> None:
@@ -100,6 +103,22 @@ class Desk:
                     self.enlist()
             assert self._session is not None
             return self._session
+
+    def withhold(self, tools: Sequence[Seen]) -> None:
+        """Put on the session's record what is held back, once for each change; a console that refuses stops nothing."""
+        session = self._session
+        assert session is not None
+        named = [
+            {"tool": (self._settings.prefix + one.tool.name)[:_MOST_NAME], "fate": one.fate.value, "why": one.why}
+            for one in tools[:_MOST_WITHHELD]
+        ]
+        if (session.session_id, named) == self._withheld or (not named and self._withheld is None):
+            return
+        try:
+            session.withheld(named)
+            self._withheld = (session.session_id, named)
+        except (Problem, Unreachable) as fault:
+            log.warning("what is held back could not be put on record: %s", fault)
 
     def claim(self, action_id: str, *, wait_s: int) -> Order | None:
         """The order of one action, once it is ready within this time."""

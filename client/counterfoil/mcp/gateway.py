@@ -56,7 +56,7 @@ class Gated:
         self._errands = Errands(self._desk, settings.gateway)
         self._surface = Surface({})
         self._surveyed: Mapping[str, Any] = {}
-        self._listed_at = 0.0
+        self._listed_at = self._doubted_at = 0.0
         self._told: set[tuple[str, str]] = set()
 
     async def ready(self, tasks: TaskGroup) -> None:
@@ -74,15 +74,21 @@ class Gated:
         """Close the session."""
         self._desk.close()
 
+    def doubt(self) -> None:
+        """The server says that its tools are others now: until they are looked at, none is called."""
+        self._doubted_at = time.monotonic()
+
     async def look(self) -> None:
         """Survey the server's tools again, and say what is held back."""
+        asked_at = time.monotonic()
         found, known = await self._upstream.tools(), self._desk.known
         self._surface = survey(found, known, prefix=self._settings.prefix)
-        self._surveyed, self._listed_at = known, time.monotonic()
+        self._surveyed, self._listed_at = known, asked_at
         for one in self._surface.changed:
             if (one.tool.name, one.why) not in self._told:
                 self._told.add((one.tool.name, one.why))
                 log.error("TOOL_CHANGED: %s is withheld: %s", one.tool.name, one.why)
+        await to_thread.run_sync(self._desk.withhold, self._surface.withheld)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         tools = [one.shown for one in self._surface.offered if one.tool.name != STATUS_TOOL]
@@ -187,7 +193,7 @@ class Gated:
     async def _unchanged(self, name: str, work: Work) -> None:
         """`NothingSent` unless the tool is the registered one, as far as the server says now."""
         stale = time.monotonic() - self._listed_at > self._settings.gateway.relist_s
-        if stale or self._surveyed is not self._desk.known:
+        if stale or self._listed_at <= self._doubted_at or self._surveyed is not self._desk.known:
             try:
                 await self.look()
             except (MCPError, ValidationError, RuntimeError) as fault:

@@ -39,10 +39,13 @@ class Changes:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._tools: Gated | Shadow | None = None
         self._send, self._receive = anyio.create_memory_object_stream[None](1)
 
     async def hear(self, notification: types.ServerNotification) -> None:
         if isinstance(notification, _RELISTING):
+            if self._tools is not None:
+                self._tools.doubt()
             # Where one look is coming anyway, it will see this change too.
             with suppress(anyio.WouldBlock):
                 self._send.send_nowait(None)
@@ -51,6 +54,7 @@ class Changes:
 
     async def follow(self, tools: Gated | Shadow) -> None:
         """Look again whenever the list has changed, and then tell the clients."""
+        self._tools = tools
         with self._send, self._receive:
             async for _ in self._receive:
                 try:

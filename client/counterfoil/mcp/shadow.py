@@ -72,6 +72,9 @@ class Shadow:
         log.warning("shadow mode, calls by what would have become of them: %s", dict(self._would) or "none")
         self._desk.close()
 
+    def doubt(self) -> None:
+        """Nothing is held back here, so nothing waits for a look."""
+
     async def look(self) -> None:
         """Survey the server's tools; what would be held back is reported, not held back."""
         self._surface = survey(await self._upstream.tools(), self._desk.known, prefix=self._settings.prefix)

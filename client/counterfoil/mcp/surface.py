@@ -83,6 +83,11 @@ class Surface:
     def changed(self) -> list[Seen]:
         return [one for one in self.seen.values() if one.fate is Fate.CHANGED]
 
+    @property
+    def withheld(self) -> list[Seen]:
+        """What is not offered, what has changed first."""
+        return [*self.changed, *(one for one in self.seen.values() if one.fate is Fate.UNREGISTERED)]
+
 
 def registered(contract: Contract) -> dict[str, Registered]:
     """The tools in a session's contract, by the contract's name."""
