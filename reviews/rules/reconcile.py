@@ -13,7 +13,8 @@ What is asked, in this order; the first that applies decides:
 5. Do systems fed by the authority lag? PROPAGATION_DELAY: wait.
 6. Did an indicator fire, or a predicate fail? No success even if all else holds (R-CP-16). Is one
    undecidable? Then nobody can tell: never success (R-RC-04).
-7. Did the wanted state hold before? NO_OP_SUCCESS. Otherwise: success.
+7. Did the wanted state hold before? NO_OP_SUCCESS. Does the tool itself report more than was wanted (`reported`)?
+   DUPLICATE_SIDE_EFFECT, or nobody can tell. Otherwise: success.
 8. Was every check made that the class demands (`depth`)? Else nobody can tell.
 9. Does a source that only testifies see it otherwise? Then neither success nor absence: look again, and in the
    end nobody can tell.
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reviews.rules import depth, findings, freshness, observe, replays, sources, witnesses
+from reviews.rules import depth, findings, freshness, observe, replays, reported, sources, witnesses
 from reviews.rules.discrepancies import (
     OBSERVATION_AUTHORITY_MISMATCH,
     PROVIDER_OUTAGE,
@@ -167,7 +168,24 @@ def _judged(
     lags = [one.name for one in found if one.found is Found.PENDING]
     if lags or Discrepancy.PROPAGATION_DELAY in pointed:
         return _lagging(inputs, lags, pointed)
-    return _complete(inputs, found, results, pointed)
+    return _unless_more_was_reported(inputs, _complete(inputs, found, results, pointed), excused)
+
+
+def _unless_more_was_reported(inputs: Inputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
+    """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
+    more = reported.extra(inputs, replayed=excused)
+    if verdict.result is not Result.SUCCESS or not (more.repeated or more.unwanted):
+        return verdict
+    if not more.repeated:
+        return unverifiable(f"The tool reports what was not wanted, and nobody looked for: {', '.join(more.unwanted)}.")
+    duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
+    return Verdict(
+        result=Result.DUPLICATE,
+        decisive=True,
+        reason=f"Read once, but the tool reports it more than once: {', '.join(more.repeated)}.",
+        discrepancy=duplicate,
+        triggers=triggers(duplicate, claimed=inputs.claimed_success),
+    )
 
 
 def _lacking(inputs: Inputs, found: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:

@@ -236,7 +236,7 @@ def test_a_beat_that_is_killed_keeps_no_verdict_back(quiet):
     assert quiet.honest(sent.action_id) == "RECONCILED_SUCCESS"
 
 
-@pytest.mark.req("R-RI-10")
+@pytest.mark.req("R-RI-10", "R-FB-12")
 def test_a_broker_that_loses_everything_loses_nothing(quiet):
     with hands(quiet) as near, ExitStack() as held:
         # A verdict is being written when the broker goes, and is written before it is back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import pytest
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from tests.workshop import Workshop, result
+from tests.workshop import Clock, Workshop, contract, result
 
 PARTS = {"tool", "status", "evidence", "error", "timestamp", "side_effects"}
 
@@ -93,3 +94,22 @@ def test_the_record_of_a_call_has_its_seven_parts_and_keeps_raw_words_for_compli
     assert "db-7" not in shop.agent.get(path).content.decode()
     waiting = shop.operator_key.get(f"/actions/{shop.propose(path='old/new.md')}").json()["call"]
     assert (waiting["status"], waiting["result"], waiting["error"]) == (None, None, None)
+
+
+@pytest.mark.req("R-TC-20")
+def test_a_tool_that_reports_two_effects_where_one_was_due_has_not_succeeded(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    action_id = shop.propose("write_document")
+    started = shop.start(shop.claim()[0]).json()
+    notes = tmp_path / "documents" / "notes"
+    notes.mkdir()
+    (notes / "today.md").write_text("Quiet.")
+    wanted = contract("write_document")["required_effects"]
+    shop.observe(started, result=result(tool="write_document", side_effects=wanted * 2))
+    clock.forward(seconds=10)
+    assert shop.read_back(action_id, clock) == "REVIEW_REQUIRED"
+    assert "RECONCILED_SUCCESS" not in shop.path(action_id)
+    entry = shop.auditor.get(f"/actions/{action_id}").json()["entry"]
+    assert entry["reconciliation"]["discrepancy_class"] == "DUPLICATE_SIDE_EFFECT"
+    assert shop.report(action_id)["completed"] is False
