@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -124,7 +125,7 @@ class ActionAsking:
         return (yield from _waiting(action_id, for_s, for_people))
 
 
-class AgentAsking(ActionAsking, Generic[SessionT]):
+class AgentAsking(ActionAsking, ABC, Generic[SessionT]):
     """What both kinds of agent can do."""
 
     agent_id: str
@@ -167,8 +168,9 @@ class AgentAsking(ActionAsking, Generic[SessionT]):
         """One of this agent's runs: its steps, what was reversed, and whether it is being taken back."""
         return Request("GET", f"/runs/{run_id}", _as_it_is)
 
+    @abstractmethod
     def _session(self, goal: str, trace: Trace, opened: Opened) -> SessionT:
-        raise NotImplementedError
+        """The session that was opened, of the agent's own kind."""
 
 
 class SessionAsking(ActionAsking):
