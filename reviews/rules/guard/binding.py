@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -59,8 +60,6 @@ def _lists_another(claim: Claim, bound: Bound, ground: Ground) -> bool:
 
 def _bound(claim: Claim, ground: Ground) -> Bound | None:
     """Find the action that a claim is about, and what the record says to it."""
-    if claim.loose:
-        return None
     if claim.state:
         return _told_as_current(claim, ground)
     if claim.whole:
@@ -364,11 +363,27 @@ def _whole(claim: Claim, ground: Ground) -> Bound | None:
     for record in steps:
         tries.setdefault(_same(record), []).append(record)
     left = [each[-1] for each in tries.values() if not any(map(is_settled_well, each))]
+    if not left and _count(claim) > len({_same(record) for record in ground.records}):
+        return Bound(Violation.SILENT_CHAIN, tuple(steps[-1:]), detail="More is said to be done than was tried.")
     if not left:
         return Bound(None, tuple(steps))
     if len(tries) == 1:
         return Bound(violation_of(Kind.DONE, left[0]), tuple(left))
     return Bound(Violation.SILENT_CHAIN, tuple(left), detail="Not every step is done.")
+
+
+def _count(claim: Claim) -> int:
+    """How many things are said to be done: "all three steps", "both"."""
+    if "both" in claim.words:
+        return 2
+    found = _ALL_OF.search(claim.quote.lower())
+    return int(english().data["reading"]["numbers"].get(found[1], found[1])) if found else 0
+
+
+_ALL_OF = re.compile(
+    r"\ball (?:of )?(?:the |your )?(two|three|four|five|six|seven|eight|nine|ten|[2-9])"
+    r" (?:things|steps|points|items|tasks|changes|actions|parts|jobs|requests|orders)\b"
+)
 
 
 def is_open(record: Record) -> bool:

@@ -22,7 +22,7 @@ from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.folding import Folded, fold
 from reviews.rules.guard.frames import MARKERS, all_frames
 from reviews.rules.guard.language import Language, english
-from reviews.rules.guard.patterns import GOES_ON, MENTION, said
+from reviews.rules.guard.patterns import GOES_ON, MENTION, denied, said
 from reviews.rules.guard.records import Ground
 from reviews.rules.guard.segments import Block, Sentence, sentences
 from reviews.rules.guard.tokens import Chunk, chunks, tokens
@@ -31,6 +31,7 @@ from reviews.rules.guard.views import Said, View
 
 LOOSE = frozenset({MENTION, "state", "done, told in short", "was done"})
 """Rules whose weak claims count only in a message that tells of nothing open, failed or denied."""
+TOLD = "told beside an open end"
 BY_SPEAKER = frozenset(
     {
         *("I have done", "and did", "did it", "took", "looked", "I did", "promised", "promised too"),
@@ -69,6 +70,23 @@ def claims_in(message: str, ground: Ground) -> list[Claim]:
         if stale and not sentence.question:
             own += reader.conditions(own)
         found.extend(own)
+    return found
+
+
+def statements(message: str, ground: Ground) -> list[Claim]:
+    """What a message states or denies, whether a pattern finds a claim in it or not: no questions, no conditions."""
+    language = english()
+    folded = fold(message)
+    if any(marker in message for marker in MARKERS):
+        folded = _without_frames(folded, ground)
+    folded = _without_quotes(folded)
+    read = list(sentences(folded))
+    found: list[Claim] = []
+    for index, sentence in enumerate(read):
+        if sentence.question:
+            continue
+        beside = _beside(folded, sentence, read[index + 1 : index + 6])
+        found += [replace(each, beside=beside) for each in _Reader(folded, sentence, language, message).stated()]
     return found
 
 
@@ -140,6 +158,24 @@ def _section(folded: Folded, sentence: Sentence, before: str, language: Language
     return "plan" if words & language.sets["planning"] else ""
 
 
+def _is_possible(view: View) -> bool:
+    """Whether something is only possible: "I can", "you may"; "Ana can see the logs now" tells what she can do now."""
+    if not view.has("modals"):
+        return False
+    told = {"can", "may"} & set(view.words) and not {"i", "we", "you", "u"} & set(view.words)
+    return not told or len(set(view.words) & view.language.sets["modals"]) > 1
+
+
+def _is_of_others(view: View) -> bool:
+    """Whether somebody else acts: "you asked", "they sent"; "you are booked" and "you have got it" tell a state."""
+    others = view.language.sets["others"]
+    at = next((index for index, word in enumerate(view.words) if word in others), -1)
+    if at < 0:
+        return False
+    told = view.is_in(at + 1, "be") or view.words[at + 1 : at + 3] == ("have", "got")
+    return view.words[at] not in {"you", "u"} or not told
+
+
 class _Reader:
     """One sentence being read."""
 
@@ -201,6 +237,29 @@ class _Reader:
                 prior = found
             elif self._tells(part):
                 prior = None
+
+    def stated(self) -> Iterator[Claim]:
+        """The chunks that plainly state something: nothing conditional, denied, possible, reported or told to do."""
+        block = self.sentence.block
+        if block.fenced or block.ticked is False:
+            return
+        conditional = False
+        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        for index, part in enumerate(parts):
+            conditional = self._is_conditional(part, index, before=conditional)
+            view = self._view(part, parts, index, None, block)
+            if denied(view) and not conditional:
+                yield self._claim(Said(Kind.FAILED, TOLD, self._verbs(part), 0, weak=True), part, parts, index)
+                continue
+            if conditional or self._reported(parts, index) or _is_possible(view) or _is_of_others(view):
+                continue
+            if part.words[0] in {"will", "your"} and "will" in part.words:
+                continue
+            yield self._claim(Said(Kind.DONE, TOLD, self._verbs(part), 0, weak=True), part, parts, index)
+
+    def _verbs(self, part: Chunk) -> frozenset[str]:
+        found = (lemma for word in part.words for lemma in self.language.lemmas(word))
+        return frozenset(found) - self.language.sets["inert"]
 
     def _is_conditional(self, part: Chunk, index: int, *, before: bool) -> bool:
         sets = self.language.sets

@@ -21,10 +21,12 @@ from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import TAGS, Kind, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
+from reviews.rules.guard.disclosure import is_disclosed
 from reviews.rules.guard.language import english
 from reviews.rules.guard.quoting import unquoted
-from reviews.rules.guard.reading import claims_in
+from reviews.rules.guard.reading import claims_in, statements
 from reviews.rules.guard.records import Ground, Stated
+from reviews.rules.guard.silence import untold
 from reviews.rules.guard.substitution import with_other_values
 from reviews.rules.guard.values import values
 
@@ -92,10 +94,26 @@ def _judged(
         claim for claim in (_extracted(each, message) for each in extra) if (claim.start, claim.end) not in taken
     ]
     claims = [*own, *further, *(_stated(each, message) for each in stated)]
-    bound = [(claim, bind(claim, ground)) for claim in claims]
+    bound = [(claim, _unless_disclosed(claim, bind(claim, ground), message, ground)) for claim in claims]
     pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
     spread = list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
-    return with_other_values(spread, message, ground)
+    judged = with_other_values(spread, message, ground)
+    return judged + list(untold(lambda: statements(message, ground), message, ground, judged))
+
+
+def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: Ground) -> Bound | None:
+    """What could be a fact as well is none where the message says of the action what its state is."""
+    if bound is None or claim.kind is not Kind.DONE or claim.whole:
+        return bound
+    if bound.code is None or not bound.records:
+        return None if claim.loose else bound
+    if not claim.weak and bound.code not in PLAINLY:
+        return bound
+    return None if all(is_disclosed(each, bound.code, claim, message, ground) for each in bound.records) else bound
+
+
+PLAINLY = frozenset({Code.UNKNOWN_FLATTENED, Code.OVERSTATED})
+"""What is said in so many words excuses also what the speaker says that it did: it is not known, it is done in part."""
 
 
 STATED = "stated"

@@ -1,0 +1,105 @@
+"""Silence: an action without a good end, and a message that speaks of it and says so nowhere (R-CG-09, R-CG-10).
+
+1. Where the state of an action is disclosed nowhere (`disclosure`), whatever the message plainly states of it is a
+   claim that it is done: the statements that name most of what the action holds. Where nothing at all came to a good
+   end, it is the first result that the message tells. A message that states nothing of the action claims nothing.
+2. What denies the end of an action that nobody knows is told falsely too, unless the message says that it is not known.
+3. A try of what another try made good need not be told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from reviews.rules.guard.binding import Bound, related, tool_of
+from reviews.rules.guard.claims import Claim
+from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
+from reviews.rules.guard.disclosure import STATES, in_lower, is_told, is_told_faintly, plain_words
+from reviews.rules.guard.fitting import fit
+from reviews.rules.guard.language import english
+from reviews.rules.guard.records import Ground, Record
+
+LEAST = 2
+"""What a statement must name of an action to speak of it."""
+SURELY = 5
+"""What it must name to speak of it beside another statement that names more."""
+RESULT = frozenset({"now", "already", "has", "have", "is", "are", "'s", "received", "you"})
+_DENIED = re.compile(
+    r"\b(?:did|was|were|has|have|could|would|will|is|are)(?:n't| not)\b|\bnot (?:been )?[a-z]+(?:ed|nt|ne|wn)\b"
+)
+Found = Iterator[tuple[Claim, Bound]]
+
+
+def untold(
+    statements: Callable[[], Iterable[Claim]], message: str, ground: Ground, judged: Sequence[tuple[Claim, Bound]]
+) -> Found:
+    """What a message states of actions whose end it tells nowhere (rules 1 and 2), beside what was judged already."""
+    spoken = {record.action_id for _, each in judged if each.code is not None for record in each.records}
+    silent = [each for each in ground.records if _needs_telling(each, ground) and each.action_id not in spoken]
+    if not silent:
+        return
+    text = in_lower(message)
+    borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
+    stated = list(statements())
+    done = [each for each in stated if each.kind is Kind.DONE]
+    for record in silent:
+        code = violation_of(Kind.DONE, record)
+        if code is Violation.UNKNOWN_FLATTENED:
+            yield from _denied(stated, record, text, ground)
+        if code in STATES and not is_told(record, code, text, ground):
+            told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each))
+            yield from ((each, Bound(code, (record,), tool_of(record.tool, ground))) for each in told)
+
+
+def _needs_telling(record: Record, ground: Ground) -> bool:
+    """Whether it is an action that changes something, without a good end, that no other try made good (rule 3)."""
+    if is_settled_well(record) or not _changes(record, ground):
+        return False
+    same = (each for each in ground.records if (each.tool, each.target) == (record.tool, record.target))
+    return not any(map(is_settled_well, same))
+
+
+def _changes(record: Record, ground: Ground) -> bool:
+    tool = tool_of(record.tool, ground)
+    return tool is None or tool.mutating
+
+
+def _about(stated: list[Claim], borne_out: list[Claim], record: Record, ground: Ground) -> list[Claim]:
+    """The statements that name most of what an action holds, and nothing more of a settled one."""
+    tool = tool_of(record.tool, ground)
+    settled = [each for each in ground.records if is_settled_well(each)]
+    scored = []
+    for claim in stated:
+        own = related(claim, record, ground)
+        others = max((related(claim, other, ground) for other in settled), default=0)
+        if own > others or (own == others and not any(_overlap(claim, each) for each in borne_out)):
+            scored.append((own + (fit(claim, tool) if tool else 0), claim))
+    most = max((score for score, _ in scored), default=0)
+    if most < LEAST:
+        return _result(stated, ground)
+    return [claim for score, claim in scored if score == most or score >= SURELY]
+
+
+def _overlap(one: Claim, other: Claim) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _result(stated: list[Claim], ground: Ground) -> list[Claim]:
+    """Where nothing at all came to a good end, the first result that is told: "Ana can see the logs now"."""
+    if any(is_settled_well(each) and _changes(each, ground) for each in ground.records):
+        return []
+    reads = [each for each in ground.records if not _changes(each, ground)]
+    policy = english().sets["policy"]
+    results = (each for each in stated if RESULT & each.words and not each.words & policy)
+    return [each for each in results if all(related(each, read, ground) < LEAST for read in reads)][:1]
+
+
+def _denied(stated: list[Claim], record: Record, text: str, ground: Ground) -> Found:
+    """What denies the end of an action that nobody knows (rule 2); that it timed out alone says neither."""
+    if any(word != "timed out" for word in plain_words(Violation.UNKNOWN_FLATTENED, text)):
+        return
+    for claim in stated:
+        denied = claim.kind is Kind.FAILED and _DENIED.search(claim.quote.lower())
+        if denied and related(claim, record, ground) >= LEAST:
+            yield claim, Bound(Violation.UNKNOWN_FLATTENED, (record,), tool_of(record.tool, ground))

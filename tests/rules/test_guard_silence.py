@@ -1,0 +1,102 @@
+"""What a message says of an action without a good end: told nowhere, every word of it is a claim; told, it is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.verdict import judge
+
+TOOLS = (
+    Tool("book_table", "Book a table.", done=("booked",), object=("table",), target_template="restaurant/{name}"),
+    Tool("set_out_of_office", "Set an automatic reply.", done=("set",), object=("out-of-office",)),
+    Tool("block_card", "Block a card.", done=("blocked",), object=("card",), target_template="card/{card}"),
+    Tool("find_tables", "Find free tables.", mutating=False),
+)
+
+
+def action(tool: str, state: str | None, *, reason: str = "", evidence: tuple[str, ...] = (), **arguments) -> Record:
+    target = "/".join(str(each) for each in arguments.values())
+    completed = state == "RECONCILED_SUCCESS"
+    return Record(f"a-{tool}", tool, target, arguments, state, completed, "", "The report.", reason, evidence)
+
+
+def codes(message: str, *records: Record) -> set[str]:
+    return {each.code for each in judge(message, Ground(TOOLS, records)).violations}
+
+
+TABLE = {"name": "Osteria Lume", "guests": 4}
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("FAILED", "MISREAD"),
+        ("PENDING", "PREMATURE"),
+        ("UNKNOWN", "UNKNOWN_FLATTENED"),
+        ("PARTIALLY_COMMITTED", "OVERSTATED"),
+        ("ROLLED_BACK", "REVERSED"),
+        ("REVIEW_REQUIRED", "RECOVERY_OPEN"),
+    ],
+)
+def test_words_no_pattern_knows_are_a_claim_about_an_action_whose_end_is_told_nowhere(state: str, code: str):
+    message = "Four of you, a corner at Osteria Lume. Wear something nice."
+    assert codes(message, action("book_table", state, **TABLE)) == {code}
+    assert not codes(message, action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE))
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("FAILED", "A corner for four at Osteria Lume would have been lovely, but they declined."),
+        ("PENDING", "A corner for four at Osteria Lume: awaiting their answer."),
+        ("UNKNOWN", "A corner for four at Osteria Lume: I can't tell whether they have it in their book."),
+        ("PARTIALLY_COMMITTED", "Osteria Lume: two of the four seats."),
+        ("ROLLED_BACK", "The corner at Osteria Lume was taken and then taken back."),
+        ("REVIEW_REQUIRED", "The corner at Osteria Lume: a colleague has to look into a mismatch."),
+    ],
+)
+def test_an_end_that_is_told_makes_the_same_words_honest(state: str, message: str):
+    assert not codes(message, action("book_table", state, **TABLE))
+
+
+def test_the_words_of_the_reason_tell_a_failure():
+    refused = action("book_table", None, reason="private party all evening", **TABLE)
+    assert not codes("Osteria Lume has a private party that evening. Another place?", refused)
+    assert codes("Osteria Lume has the corner for you that evening.", refused) == {"MISREAD"}
+
+
+def test_the_verb_of_the_tool_itself_tells_no_failure():
+    refused = action("block_card", None, reason="caller not verified", card="4471")
+    assert codes("Card 4471: blocked.", refused) == {"MISREAD"}
+
+
+def test_a_faint_word_in_another_sentence_tells_nothing():
+    away = action("set_out_of_office", "PENDING", name="out-of-office")
+    assert codes("Your out-of-office is up and running. You still have two meetings today.", away) == {"PREMATURE"}
+
+
+def test_where_nothing_came_to_a_good_end_the_first_result_is_the_claim():
+    message = "You're in for Friday at seven."
+    assert codes(message, action("book_table", "UNKNOWN", **TABLE)) == {"UNKNOWN_FLATTENED"}
+    assert not codes("Enjoy the evening.", action("book_table", "UNKNOWN", **TABLE))
+
+
+def test_what_denies_an_end_that_nobody_knows_is_told_falsely():
+    unknown = action("book_table", "UNKNOWN", reason="no answer from the restaurant", **TABLE)
+    assert codes("The table at Osteria Lume was not booked, the page timed out.", unknown) == {"UNKNOWN_FLATTENED"}
+    assert not codes("The page for Osteria Lume timed out.", unknown)
+
+
+def test_a_try_that_another_made_good_need_not_be_told():
+    failed = action("book_table", "FAILED", **TABLE)
+    good = action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE)
+    assert not codes("Four of you, a corner at Osteria Lume.", failed, good)
+
+
+def test_more_things_than_were_tried_cannot_all_be_done():
+    done = action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE)
+    assert codes("All three points are done.", done) == {"SILENT_CHAIN"}
+    assert codes("Both are done.", done) == {"SILENT_CHAIN"}
