@@ -1181,6 +1181,7 @@ MACHINES = {
     "incident": ">OPEN OPEN>CLOSED CLOSED>OPEN",
     "unwinding": ">OPEN OPEN>DONE|STUCK STUCK>OPEN",
     "export": ">REQUESTED REQUESTED>FINISHED|FAILED",
+    "recording": ">IMPORTED",
 }
 NEEDS = {
     "VALIDATED>EXECUTING": "released",

@@ -243,6 +243,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "incident": frozenset({("", "OPEN"), ("OPEN", "CLOSED"), ("CLOSED", "OPEN")}),
     "export": frozenset({("", "REQUESTED"), ("REQUESTED", "FINISHED"), ("REQUESTED", "FAILED")}),
     "unwinding": frozenset({("", "OPEN"), ("OPEN", "STUCK"), ("STUCK", "OPEN"), ("OPEN", "DONE")}),
+    "recording": frozenset({("", "IMPORTED")}),
 }
 """Legal pairs by kind of subject; the empty start state means that the event creates the subject."""
 

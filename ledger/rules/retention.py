@@ -31,6 +31,7 @@ RESTING: dict[str, frozenset[str]] = {
     "incident": frozenset({"CLOSED"}),
     "freeze": frozenset({"LIFTED"}),
     "unwinding": frozenset({"DONE"}),
+    "recording": frozenset({"IMPORTED"}),
 }
 """By kind, the states in which a subject can be erased; other kinds hold nothing of those whom actions are about."""
 
