@@ -13,8 +13,8 @@ def main() -> None:
         from console.witness.start import main as witness
 
         raise SystemExit(witness(sys.argv[2:]))
-    if sys.argv[1:2] == ["audit_transcripts"]:
-        # Reads files and nothing else: no settings, no keys, no server.
+    if sys.argv[1:2] == ["audit_transcripts"] and not any(each.startswith("--i") for each in sys.argv):
+        # Reads files and nothing else: no settings, no keys, no server, unless what it finds is to be imported.
         from console.transcripts.start import main as audit
 
         raise SystemExit(audit(sys.argv))

@@ -15,7 +15,7 @@ from console.http import Request
 from ledger.queries import erasure as queries
 from ledger.queries import record
 
-HERE = {"action": "actions", "approval": "approvals", "case": "cases", "session": "actions"}
+HERE = {"action": "actions", "approval": "approvals", "case": "cases", "session": "actions", "recording": "agents"}
 
 
 def instead(request: Request, kind: str, subject_id: UUID) -> HttpResponse | None:

@@ -276,3 +276,95 @@ class NoticeCursor(models.Model):
 
     def __str__(self) -> str:
         return str(self.tenant_id)
+
+
+class Recording(models.Model):
+    """A file of conversations that were recorded elsewhere, as the audit found them; none of it is this console's own.
+
+    Its row, its conversations and their messages come with one event of the record, in one transaction. Nothing here
+    is an action, a session or evidence, and no figure of an agent counts it. `named` is in whose name the console's
+    owner said that it was imported, `unread` what of the file could not be read.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "id")
+    tenant_id = models.UUIDField()
+    id = models.UUIDField()
+    file_name = models.CharField(max_length=300)
+    digest = models.CharField(max_length=64)
+    size = models.BigIntegerField()
+    trust = models.CharField(max_length=8)
+    version = models.IntegerField()
+    contracts = models.CharField(max_length=64)
+    conversations = models.IntegerField()
+    messages = models.IntegerField()
+    calls = models.IntegerField()
+    with_findings = models.IntegerField()
+    false_claims = models.IntegerField()
+    faults = models.IntegerField()
+    totals = models.JSONField()
+    unread = models.JSONField()
+    named = models.UUIDField(null=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant_id", "digest"], condition=~Q(digest=""), name="recording_once_by_its_digest"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RecordedConversation(models.Model):
+    """One conversation of a recording: what was found in it, and how grave that is."""
+
+    pk = models.CompositePrimaryKey("tenant_id", "recording_id", "number")
+    tenant_id = models.UUIDField()
+    recording_id = models.UUIDField()
+    number = models.IntegerField()
+    label = models.CharField(max_length=300)
+    path = models.CharField(max_length=300)
+    format = models.CharField(max_length=32)
+    messages = models.IntegerField()
+    calls = models.IntegerField()
+    false_claims = models.IntegerField()
+    severity = models.IntegerField()
+    tools_known = models.BooleanField()
+    kinds = models.JSONField()
+    codes = models.JSONField()
+    findings = models.JSONField()
+    unread = models.JSONField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant_id", "recording_id", "-severity", "number"], name="recorded_by_severity")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.recording_id} {self.number}"
+
+
+class RecordedMessage(models.Model):
+    """One message of a recorded conversation, with its calls, its answers and what it claims.
+
+    `number` is its place in the file, `length` that of its text there; `text` and `corrected` are cut (see
+    `console.recordings.kept`).
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "recording_id", "conversation", "number")
+    tenant_id = models.UUIDField()
+    recording_id = models.UUIDField()
+    conversation = models.IntegerField()
+    number = models.IntegerField()
+    role = models.CharField(max_length=16)
+    text = models.CharField(max_length=10_000)
+    length = models.IntegerField()
+    calls = models.JSONField()
+    answers = models.JSONField()
+    claims = models.JSONField()
+    corrected = models.CharField(max_length=10_000)
+
+    def __str__(self) -> str:
+        return f"{self.recording_id} {self.conversation} {self.number}"

@@ -120,6 +120,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_noticewish": CHANGE,
     "console_noticecursor": CHANGE,
     "console_savedview": OWN,
+    "console_recording": APPEND,
+    "console_recordedconversation": APPEND,
+    "console_recordedmessage": APPEND,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

@@ -351,6 +351,7 @@ EVENTS: Final[dict[str, str]] = {
     "integrity_check_cancelled": "Integrity check cancelled",
     "integrity_check_held": "Integrity check: everything holds",
     "integrity_check_failed": "Integrity check: something does not hold",
+    "recording_imported": "Recording imported",
     "export_requested": "Export asked for",
     "export_finished": "Export made",
     "export_failed": "Export failed",
@@ -421,6 +422,7 @@ SEEN: Final[dict[str, str]] = {
     "evidence": "Evidence",
     "narrative": "Narrative",
     "log": "Log",
+    "recording": "Recording",
 }
 SUBJECTS: Final[dict[str, str]] = {
     "action": "Action",
@@ -445,6 +447,7 @@ SUBJECTS: Final[dict[str, str]] = {
     "export": "Export",
     "incident": "Incident",
     "unwinding": "Taking back of a run",
+    "recording": "Recording",
 }
 EVIDENCE: Final[dict[str, str]] = {
     "payload": "Payload",

@@ -29,7 +29,12 @@ MAY_END = ("operator", "administrator")
 
 def agent_tabs(request: Request, current: str) -> list[dict[str, Any]]:
     """The pages about agents and their calls."""
-    places = (("agents", "Agents"), ("hallucinations", "Hallucinations"), ("calls", "Calls"))
+    places = (
+        ("agents", "Agents"),
+        ("hallucinations", "Hallucinations"),
+        ("calls", "Calls"),
+        ("recordings", "Recordings"),
+    )
     return [
         {"href": reverse(name, args=[request.tenant.slug]), "word": word, "current": name == current}
         for name, word in places

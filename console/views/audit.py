@@ -45,6 +45,7 @@ PAGES = {
     "batch": "batch",
     "evidence": "evidence",
     "narrative": "action-narrative",
+    "recording": "recording",
 }
 
 

@@ -27,6 +27,9 @@ APPEND_ONLY = (
     "reviews_run",
     "reviews_comment",
     "reviews_report",
+    "console_recording",
+    "console_recordedconversation",
+    "console_recordedmessage",
 )
 GROWING = ("ledger_tile", "ledger_tip")
 """Tables whose rows only grow."""

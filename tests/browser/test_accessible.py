@@ -49,6 +49,7 @@ def paths(site):
         *agents_of(site),
         "calls",
         "calls/hallucinations",
+        *recordings_of(site),
         "contracts",
         *contracts_of(site),
         f"{action}/narrative",
@@ -74,6 +75,14 @@ def agents_of(site):
         name = queries.agents(site.stage.tenant)[0].agent_id
         watching.flag(tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC))
     return [f"agents/{name}"]
+
+
+def recordings_of(site):
+    """The list of recordings, one of them and one of its conversations."""
+    from tests.transcripts.imports import keep
+
+    path = f"recordings/{keep(site.stage.slug)}"
+    return ["recordings", path, f"{path}/1"]
 
 
 def contracts_of(site):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.transcripts.imports import keep
+
 # What somebody can act on, and sees: nothing that is switched off, hidden, or in a part that is folded away. Of a
 # group of radio buttons the Tab key reaches one; arrows reach the others.
 CONTROLS = """() => {
@@ -39,6 +41,7 @@ FOCUSED = """() => {
 @pytest.fixture
 def paths(site):
     waiting = site.stage.approval(site.stage.propose())
+    recording = f"recordings/{keep(site.stage.slug)}"
     member = site.stage.person("operator", name=f"other@{site.stage.slug}")
     return [
         "",
@@ -52,6 +55,9 @@ def paths(site):
         "me",
         "notices",
         "notices/channels",
+        "recordings",
+        recording,
+        f"{recording}/1",
         f"{site.url}/account",
     ]
 

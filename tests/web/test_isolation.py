@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +17,13 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from console.models import Membership
+from console.recordings.queries import recordings
 from ledger.models import Event
 from ledger.tenancy import tenancy
 from tests import day
 from tests.callers import Api, person_for
 from tests.day import Sent
+from tests.transcripts.imports import BAD, imported, recording
 from tests.workshop import GOAL, Clock, Workshop, anonymous, workshop
 
 ROLES = ("reviewer", "operator", "compliance", "administrator")
@@ -251,7 +254,8 @@ def keys_of(sent: list[Sent]) -> dict[str, str]:
     plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
     # No call tells of these: any id of the tenant's stands for them.
     untold = dict.fromkeys(
-        ("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id", "notice_id"), first("action_id")
+        ("subject_id", "alarm_id", "check_id", "view_id", "machine_key_id", "notice_id", "recording_id"),
+        first("action_id"),
     )
     return {name: first(name) for name in names} | plain | untold
 
@@ -283,6 +287,25 @@ def test_no_page_shows_another_tenants_things(shop: Workshop, sent: list[Sent], 
                     assert answer.status_code in ((403, 404, 405) if closed else (200, 302, 405, 422)), where
                     assert leaked(secrets, address, answer.content) == [], where
     assert record_of(shop) == before
+
+
+@pytest.mark.req("R-CX-03")
+def test_a_recording_is_its_tenants_alone(shop: Workshop, tmp_path: Path):
+    assert imported(recording(tmp_path, BAD, name="orchids-own.jsonl"))[0] == 0
+    other = workshop("willow")
+    with tenancy(shop.tenant):
+        [row] = recordings(shop.tenant, limit=2)
+    stranger = person_for(other.tenant, *ROLES, name="everything@willow")
+    for slug in ("willow", shop.slug):
+        for path in (f"{row.id}", f"{row.id}/1", f"{row.id}?words=reservation"):
+            answer = stranger.client.get(f"/t/{slug}/recordings/{path}")
+            assert answer.status_code == 404
+            assert b"ABC123" not in answer.content
+        asked = {"legal_basis": "x", "reason": "y"}
+        assert stranger.client.post(f"/t/{slug}/recordings/{row.id}/erase", asked).status_code == 404
+    assert b"orchids-own" not in stranger.client.get("/t/willow/recordings").content
+    with tenancy(other.tenant):
+        assert recordings(shop.tenant, limit=2) == []
 
 
 def test_every_page_is_of_a_tenant_or_known_to_be_of_none():

@@ -1,10 +1,11 @@
 """`manage.py audit_transcripts FILE… --contracts FILE`: recorded conversations through gate, observation and guard.
 
-Touches no system and no database. It ends with
+Touches no system, and no database unless `--import --tenant SLUG` asks to load the conversations into the console for
+browsing. It ends with
 
 - 0 when everything was read, whatever was found in it,
-- 1 when something could not be read; the rest was audited, and each place is named,
-- 2 when nothing could be done: no such file, no contract in what was given, no conversation at all,
+- 1 when something could not be read or imported; the rest was, and each place is named,
+- 2 when nothing could be done: no such file, tenant or person, no contract in what was given, no conversation at all,
 - 3 with `--fail-on-findings`, when a claim is not borne out, an action contradicts itself, or a call was refused.
 """
 
@@ -13,13 +14,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError
+from django.db import Error
+from django.utils import timezone
 
 from console.transcripts import contracts, document, intake, page, printed
 from console.transcripts.acts import Trust
@@ -28,9 +32,13 @@ from console.transcripts.contracts import Catalogue
 from console.transcripts.document import Writer
 from console.transcripts.offers import Offers
 from console.transcripts.page import Gravest
-from console.transcripts.records import Fault
+from console.transcripts.records import Conversation, Fault
 from console.transcripts.totals import Totals, severity
 from ledger.rules.refusals import Refused
+
+if TYPE_CHECKING:
+    # It needs an installation, which the command itself does not.
+    from console.recordings.importing import Importer, Incoming
 
 MOST_FAULTS = 1_000
 WIDTH = 30
@@ -76,6 +84,9 @@ class Work:
     trust: Trust
     gravest: Gravest
     writer: Writer | None = None
+    importer: Importer | None = None
+    imported: list[str] = field(default_factory=list)
+    unimported: list[str] = field(default_factory=list)
     totals: Totals = field(default_factory=Totals)
     faults: list[Fault] = field(default_factory=list)
     refused: bool = False
@@ -110,6 +121,13 @@ class Command(BaseCommand):
         parser.add_argument("--write-contracts", type=Path, metavar="OUT", help="the contracts used, to be edited")
         parser.add_argument("--show", type=int, default=20, metavar="N", help="print the N gravest conversations (20)")
         parser.add_argument("--fail-on-findings", action="store_true", help="end with 3 when anything false was found")
+        parser.add_argument(
+            "--import", action="store_true", dest="importing", help="load the conversations into the console, to browse"
+        )
+        parser.add_argument("--tenant", default="", metavar="SLUG", help="whose console, with --import")
+        parser.add_argument(
+            "--as", default="", dest="username", metavar="USERNAME", help="in whose name, with --import"
+        )
 
     def handle(self, *args: Any, files: list[Path], **options: Any) -> None:
         missing = [file for file in files if not file.is_file()]
@@ -121,6 +139,7 @@ class Command(BaseCommand):
             raise CommandError(str(refusal.detail), returncode=2) from None
         trust = Trust(options["trust"])
         work = Work(Offers(given), trust, Gravest(max(page.MOST_CONVERSATIONS, options["show"])))
+        work.importer = _importer(options, trust, given)
         with ExitStack() as stack:
             if options["json"] is not None:
                 names = [str(file) for file in files]
@@ -136,19 +155,53 @@ class Command(BaseCommand):
     def _read(self, files: list[Path], work: Work) -> None:
         bar = Bar(sys.stderr, sum(file.stat().st_size for file in files))
         for file in files:
-            for found in intake.conversations(
-                file, moved=lambda place: bar.moved(place, counted=work.totals.conversations)
-            ):
-                if isinstance(found, Fault):
-                    work.fault(found)
-                    continue
-                try:
-                    work.one(audited(found, work.offers.of(found), trust=work.trust))
-                except (RecursionError, ValueError, Refused) as problem:
-                    reason = f"It could not be audited ({type(problem).__name__})."
-                    work.fault(Fault(found.file, found.id, found.path, reason))
+            try:
+                with nullcontext() if work.importer is None else work.importer.incoming(file) as incoming:
+                    self._audit(file, work, bar, incoming)
+                    if work.importer is not None and incoming is not None:
+                        self._import(work, work.importer, incoming)
+            except (OSError, Error) as problem:
+                bar.clear()
+                if work.importer is None:
+                    raise
+                raise CommandError(f"{file}: nothing of it was imported. {problem}", returncode=1) from None
             bar.before += file.stat().st_size
         bar.clear()
+
+    def _audit(self, file: Path, work: Work, bar: Bar, incoming: Incoming | None) -> None:
+        for found in intake.conversations(
+            file, moved=lambda place: bar.moved(place, counted=work.totals.conversations)
+        ):
+            fault = found if isinstance(found, Fault) else self._conversation(found, work, incoming)
+            if fault is not None:
+                work.fault(fault)
+                if incoming is not None:
+                    incoming.fault(fault)
+
+    def _conversation(self, found: Conversation, work: Work, incoming: Incoming | None) -> Fault | None:
+        try:
+            done = audited(found, work.offers.of(found), trust=work.trust)
+            if incoming is not None:
+                incoming.add(done)
+            work.one(done)
+        except (RecursionError, ValueError, Refused) as problem:
+            return Fault(found.file, found.id, found.path, f"It could not be audited ({type(problem).__name__}).")
+        return None
+
+    def _import(self, work: Work, importer: Importer, incoming: Incoming) -> None:
+        name = printed.plain(str(incoming.file))
+        if incoming.there is not None:
+            address = importer.address(incoming.there)
+            work.imported.append(f"{name} was imported already, {incoming.there.at:%Y-%m-%d %H:%M} UTC: {address}")
+            return
+        try:
+            row = importer.keep(incoming, at=timezone.now())
+        except Refused as refusal:
+            work.unimported.append(f"{name} was not imported. {refusal.detail}")
+            return
+        work.imported.append(
+            f"{name} is imported, {row.conversations} conversations of {row.messages} messages: {importer.address(row)}"
+        )
 
     def _write(self, work: Work, given: Catalogue, files: list[Path], options: dict[str, Any]) -> None:
         if options["write_contracts"] is not None:
@@ -168,9 +221,9 @@ class Command(BaseCommand):
                 self.stdout.write(line)
         if work.totals.with_findings > show:
             self.stdout.write(f"\n{work.totals.with_findings - show} more conversations with findings; see --json.")
-        for note in given.notes[:20]:
-            self.stderr.write(printed.plain(note, 400))
-        for line in printed.faults(work.faults):
+        self.stdout.writelines(f"\n{line}\n" for line in work.imported)
+        notes = [printed.plain(note, 400) for note in given.notes[:20]]
+        for line in (*work.unimported, *notes, *printed.faults(work.faults)):
             self.stderr.write(line)
 
     def _end(self, work: Work, *, fail: bool) -> None:
@@ -178,5 +231,25 @@ class Command(BaseCommand):
             raise CommandError("There was no conversation in what was given.", returncode=2)
         if fail and work.refused:
             raise CommandError(f"{work.totals.with_findings} conversations have findings.", returncode=3)
+        if work.unimported:
+            raise CommandError(f"{len(work.unimported)} files were not imported.", returncode=1)
         if work.totals.faults:
             raise CommandError(f"{work.totals.faults} places could not be read.", returncode=1)
+
+
+def _importer(options: dict[str, Any], trust: Trust, given: Catalogue) -> Importer | None:
+    """The way into the console, where it is asked for."""
+    if not options["importing"]:
+        if options["tenant"] or options["username"]:
+            raise CommandError("--tenant and --as belong to --import.", returncode=2)
+        return None
+    if not options["tenant"]:
+        raise CommandError("--import needs --tenant: whose console is it for?", returncode=2)
+    if not apps.ready:
+        raise CommandError("--import was not seen in time; write it in full.", returncode=2)
+    from console.recordings.importing import importer
+
+    try:
+        return importer(options["tenant"], username=options["username"], trust=trust, given=given)
+    except (Refused, Error) as problem:
+        raise CommandError(str(problem), returncode=2) from None

@@ -1,0 +1,186 @@
+"""What the console keeps of an audited conversation: rows that a page can show, however large the file was.
+
+1. A conversation is one row with what was found in it, and a row for each message with its calls, its answers, what it
+   claims, and what might have been said instead.
+2. Everything out of a recording is text of a bounded length: `MOST_TEXT` characters of a message, `MOST_VALUE` of a
+   value. The length in the file is kept beside a message, so that a page can say what it leaves out; spans of claims
+   are places in the whole text.
+3. What PostgreSQL cannot store in a text (a NUL, half a character) becomes one other character, so that no span moves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from console.transcripts import document
+from console.transcripts.acts import Act, Trust
+from console.transcripts.audit import Audited
+from console.transcripts.records import Fault, Turn
+from console.transcripts.totals import Totals, noted, severity
+
+MOST_TEXT = 10_000
+MOST_VALUE = 4_000
+MOST_SAID = 600
+MOST_NAME = 300
+MOST_PARTS = 50
+MOST_FINDINGS = 40
+MOST_FAULTS = 100
+MOST_TOOLS = 200
+FINDINGS = ("value_mismatch", "predicate_false", "silent_step", "repeated_change")
+"""What is found of a call beside its category, as a conversation is filtered by it."""
+
+
+def conversation(one: Audited, number: int) -> dict[str, Any]:
+    """The row of a conversation (rule 1)."""
+    kinds = {act.category for act in one.acts} | {mark for act in one.acts for mark in noted(act) if mark in FINDINGS}
+    codes = {act.verdict.code for act in one.acts if not act.verdict.accepted}
+    return {
+        "number": number,
+        "label": text(one.conversation.id, MOST_NAME),
+        "path": text(one.conversation.path, MOST_NAME),
+        "format": text(one.conversation.format, 32),
+        "messages": len(one.conversation.turns),
+        "calls": len(one.acts),
+        "false_claims": sum(claim.false for claim in one.claims),
+        "severity": severity(one),
+        "tools_known": not one.is_open,
+        "kinds": sorted(kinds),
+        "codes": sorted((codes | {claim.code for claim in one.claims}) - {""}),
+        "findings": findings(one),
+        "unread": [fault(each) for each in one.faults[:MOST_FAULTS]],
+    }
+
+
+def messages(one: Audited, number: int, trust: Trust) -> Iterator[dict[str, Any]]:
+    """The rows of a conversation's messages, in their order."""
+    made, answered, claimed = defaultdict(list), defaultdict(list), defaultdict(list)
+    for act in one.acts:
+        made[act.turn].append(act)
+        answered[act.answered_at].append(act)
+    for claim in one.claims:
+        claimed[claim.turn].append(claim)
+    for turn in one.conversation.turns:
+        yield {
+            "conversation": number,
+            "number": turn.number,
+            "role": text(turn.role, 16),
+            "text": text(turn.text, MOST_TEXT),
+            "length": len(turn.text),
+            "calls": [_call(act, trust) for act in made[turn.number][:MOST_PARTS]],
+            "answers": _answers(turn, answered[turn.number]),
+            "claims": [_claim(document.claim(claim)) for claim in claimed[turn.number][:MOST_PARTS]],
+            "corrected": text(one.corrected.get(turn.number, ""), MOST_TEXT),
+        }
+
+
+def totals(found: Totals) -> dict[str, Any]:
+    """The figures of a whole recording; of its tools the ones that were called most."""
+    told = found.document()
+    most = sorted(told["tools"].items(), key=lambda held: (-held[1]["calls"], held[0]))[:MOST_TOOLS]
+    return told | {"tools": [{"name": text(name, MOST_NAME), **figures} for name, figures in most]}
+
+
+def fault(one: Fault) -> dict[str, str]:
+    """A place that could not be read."""
+    return {"path": text(one.path, MOST_NAME), "reason": text(one.reason, MOST_SAID)}
+
+
+def text(value: Any, most: int) -> str:
+    """A value as text that can be stored (rules 2 and 3)."""
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shown[:most].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def findings(one: Audited) -> list[dict[str, Any]]:
+    """What is wrong in a conversation, in its order, each with the message that it is in."""
+    found: list[dict[str, Any]] = [
+        {"turn": claim.turn, "code": claim.code, "text": text(claim.sentence, MOST_SAID), "tool": ""}
+        for claim in one.claims
+        if claim.false
+    ]
+    for act in one.acts:
+        about = {"turn": act.turn, "tool": text(act.call.tool, MOST_NAME)}
+        found += [about | {"code": code, "text": text(said, MOST_SAID)} for code, said in _wrong_with(act)]
+    return sorted(found, key=lambda each: int(each["turn"]))[:MOST_FINDINGS]
+
+
+def _wrong_with(act: Act) -> Iterator[tuple[str, str]]:
+    """What is wrong with a call: a code, and the words for it."""
+    if not act.verdict.accepted:
+        yield act.verdict.code, f"{act.verdict.message} {act.verdict.hint}".strip()
+    elif act.category == "valid_execution_failed" and act.told is not None:
+        yield "valid_execution_failed", act.told.reason
+    if act.differences:
+        yield "value_mismatch", ", ".join(one.field for one in act.differences)
+    if act.silent_over:
+        yield "silent_step", f"It went on over call {act.silent_over[0][0]}."
+    if act.repeats:
+        yield "repeated_change", f"The same change as call {act.repeats}."
+
+
+def _call(act: Act, trust: Trust) -> dict[str, Any]:
+    """A call as the report has it, with its arguments as the agent sent them."""
+    told = document.call(act, trust)
+    gate, answer = told["gate"], told["answer"]
+    return {
+        "number": act.number,
+        "tool": text(act.call.tool, MOST_NAME),
+        "arguments": text(act.call.arguments, MOST_VALUE),
+        "mutating": act.mutating,
+        "category": act.category,
+        "accepted": gate["accepted"],
+        "code": text(gate["code"], 64),
+        "message": text(gate["message"], MOST_SAID),
+        "hint": text(gate["hint"], MOST_SAID),
+        "answered": None if answer is None else answer["turn"],
+        "status": "" if answer is None else answer["status"],
+        "reason": "" if answer is None else text(answer["reason"], MOST_SAID),
+        "basis": told["basis"],
+        "differences": [_difference(one) for one in told["differences"][:MOST_PARTS]],
+        "predicates": [_predicate(one) for one in told["predicates"] if one["holds"] == "FALSE"][:MOST_PARTS],
+        "repeats": told["repeats"],
+        "silent_over": [one["call"] for one in told["silent_over"][:MOST_PARTS]],
+        "contradicted": told["contradicted"],
+        "seen_by": told["seen_by"][:MOST_PARTS],
+    }
+
+
+def _difference(one: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "field": text(one["field"], MOST_NAME),
+        "asked": text(one["asked"], MOST_SAID),
+        "shown": text(one["shown"], MOST_SAID),
+        "where": one["where"],
+    }
+
+
+def _predicate(one: Mapping[str, Any]) -> dict[str, str]:
+    return {"text": text(one["text"], MOST_SAID), "where": one["where"], "reason": text(one["reason"], MOST_SAID)}
+
+
+def _claim(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "span": one["span"],
+        "quote": text(one["quote"], MOST_SAID),
+        "kind": one["kind"],
+        "code": one["code"],
+        "detail": text(one["detail"], MOST_SAID),
+        "calls": one["calls"][:MOST_PARTS],
+        "basis": one["basis"],
+        "rule": text(one["rule"], 64),
+    }
+
+
+def _answers(turn: Turn, waiting: list[Act]) -> list[dict[str, Any]]:
+    """The answers of a message, each with the number of its call; none where it fits no call."""
+    found = []
+    for answer in turn.answers[:MOST_PARTS]:
+        own = next((act for act in waiting if answer.call_id in ("", act.call.id)), None)
+        if own is not None:
+            waiting.remove(own)
+        content = text(answer.content, MOST_VALUE)
+        found.append({"call": own.number if own else None, "tool": text(answer.tool, MOST_NAME), "content": content})
+    return found

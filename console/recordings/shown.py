@@ -1,0 +1,124 @@
+"""Recordings as their pages show them: figures that lead somewhere, rows of conversations, and messages to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.urls import reverse
+
+from console import struck
+from console.models import RecordedConversation, RecordedMessage, Recording
+from console.recordings.forms import KINDS
+from console.transcripts.acts import Trust
+from console.transcripts.printed import BY
+
+ROLES: Final = {
+    "agent": ("Agent", "robot-claim"),
+    "user": ("User", "person"),
+    "system": ("System", "contracts"),
+    "tool": ("Tool", "systems"),
+}
+TRUSTS: Final = {
+    str(Trust.ANSWERS): "an answer that says success was taken at its word",
+    str(Trust.READS): "a change counted as done only where a later read shows it",
+}
+BASES: Final = {
+    "read": "a later read in the conversation shows it",
+    "answer": "only the tool's own answer says so",
+    "nothing": "nothing stands behind it",
+}
+_FIGURES: Final = ("phantom", "argument_hallucination", "valid_execution_failed", "value_mismatch")
+
+
+def listed(slug: str, row: Recording, called: Mapping[UUID, str]) -> dict[str, Any]:
+    """An import in the list of imports; one that was erased has no name any more."""
+    return {
+        "row": row,
+        "href": reverse("recording", args=[slug, row.id]),
+        "named": called.get(row.named, "") if row.named else "",
+    }
+
+
+def figures(slug: str, row: Recording) -> list[dict[str, Any]]:
+    """The numbers of a recording, each with the conversations behind it."""
+    told = row.totals
+    counted = told.get("categories", {}) | told.get("further", {})
+    found = [
+        _figure(slug, row, "Conversations", row.conversations),
+        _figure(slug, row, "With findings", row.with_findings, findings="yes"),
+    ]
+    return found + [_figure(slug, row, KINDS[kind].capitalize(), counted.get(kind, 0), kind=kind) for kind in _FIGURES]
+
+
+def codes(slug: str, row: Recording) -> list[dict[str, Any]]:
+    """What was refused and what was claimed falsely, by code, most first."""
+    counted = row.totals.get("false_claims", {}) | row.totals.get("refusals", {})
+    order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    return [{"code": code, "count": count, "href": _address(slug, row, code=code)} for code, count in order if count]
+
+
+def conversations(slug: str, rows: Iterable[RecordedConversation]) -> list[dict[str, Any]]:
+    """Conversations in the list of a recording."""
+    return [
+        {
+            "row": row,
+            "href": reverse("recorded-conversation", args=[slug, row.recording_id, row.number]),
+            "kinds": [KINDS[kind] for kind in row.kinds if kind in KINDS and kind != "valid"],
+        }
+        for row in rows
+    ]
+
+
+def findings(row: RecordedConversation, address: str) -> list[dict[str, Any]]:
+    """What is wrong in a conversation, each with the way to its message."""
+    return [
+        {**each, "word": KINDS.get(each["code"], each["code"]), "href": at_message(address, each["turn"])}
+        for each in row.findings
+    ]
+
+
+def message(row: RecordedMessage, address: str) -> dict[str, Any]:
+    """One message to be read: what it claims falsely is struck out, its calls stand under it."""
+    role, icon = ROLES.get(row.role, (row.role.capitalize(), "dot"))
+    false = [each for each in row.claims if each["code"]]
+    return {
+        "row": row,
+        "role": role,
+        "icon": icon,
+        "parts": struck.parts(row.text, [(each["span"][0], each["span"][1]) for each in false]),
+        "cut": row.length - len(row.text),
+        "codes": list(dict.fromkeys(each["code"] for each in false)),
+        "false": false,
+        "stand": [each | {"word": BASES[each["basis"]]} for each in row.claims if not each["code"]],
+        "calls": [_call(each, address) for each in row.calls],
+    }
+
+
+def at_message(address: str, number: int) -> str:
+    """The way to one message of a conversation, on whatever page of it that is."""
+    return f"{address}?{urlencode({'from': number})}#message-{number}"
+
+
+def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
+    bad = not call["accepted"] or call["category"] == "valid_execution_failed"
+    return {
+        **call,
+        "word": KINDS.get(call["category"], call["category"]),
+        "is_valid": call["category"] == "valid",
+        "family": "false" if bad else "partial" if call["contradicted"] else "",
+        "answer_href": "" if call["answered"] is None else at_message(address, call["answered"]),
+        "differences": [each | {"by": BY[each["where"]]} for each in call["differences"]],
+        "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"]],
+    }
+
+
+def _figure(slug: str, row: Recording, word: str, count: int, **wanted: str) -> dict[str, Any]:
+    return {"word": word, "count": count, "href": _address(slug, row, **wanted)}
+
+
+def _address(slug: str, row: Recording, **wanted: str) -> str:
+    here = reverse("recording", args=[slug, row.id])
+    return f"{here}?{urlencode(wanted)}" if wanted else here

@@ -1,0 +1,146 @@
+"""Recordings: conversations that agents had elsewhere, as the audit found them, to be browsed."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console import erased
+from console.account import names
+from console.http import Request, in_tenant, looked
+from console.recordings import operations, queries, shown
+from console.recordings.forms import ConversationFilter, EraseRecording
+from console.recordings.queries import Found, Place
+from console.views.agents import agent_tabs
+from ledger.queries import record
+
+PAGE = 50
+MESSAGES = 40
+LARGEST = 2**31 - 1
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    found = queries.recordings(request.tenant.id, before=_before(request), limit=PAGE + 1)
+    called = names(request.tenant.id)
+    context = {
+        "here": "agents",
+        "tabs": agent_tabs(request, "recordings"),
+        "recordings": [shown.listed(request.tenant.slug, each, called) for each in found[:PAGE]],
+        "first": request.path if _before(request) else "",
+        "further": f"{request.path}?{urlencode({'before': str(found[PAGE - 1].id)})}" if len(found) > PAGE else "",
+    }
+    return render(request, "recordings/_list.html" if request.htmx else "recordings/list.html", context)
+
+
+@in_tenant()
+def recording(request: Request, recording_id: UUID) -> HttpResponse:
+    if gone := erased.instead(request, "recording", recording_id):
+        return gone
+    return _recording(request, _found(request, recording_id))
+
+
+@in_tenant()
+def conversation(request: Request, recording_id: UUID, number: int) -> HttpResponse:
+    if gone := erased.instead(request, "recording", recording_id):
+        return gone
+    row, since = _found(request, recording_id), _number(request.GET.get("from", ""))
+    found = queries.conversation(request.tenant.id, recording_id, number) if number <= LARGEST else None
+    if found is None:
+        raise Http404
+    looked(request, "recording", recording_id)
+    where = (request.tenant.id, recording_id, number)
+    listed = queries.messages(*where, since=since, limit=MESSAGES + 1)
+    earlier = queries.before(*where, since=since, limit=MESSAGES) if since else None
+    context = {
+        "here": "agents",
+        "recording": row,
+        "conversation": found,
+        "findings": shown.findings(found, request.path),
+        "messages_shown": [shown.message(each, request.path) for each in listed[:MESSAGES]],
+        "earlier": "" if earlier is None else shown.at_message(request.path, earlier),
+        "later": shown.at_message(request.path, listed[MESSAGES].number) if len(listed) > MESSAGES else "",
+    }
+    name = "recordings/_conversation.html" if request.htmx else "recordings/conversation.html"
+    return render(request, name, context)
+
+
+@in_tenant("compliance")
+@require_POST
+def erase(request: Request, recording_id: UUID) -> HttpResponse:
+    """Ask for it; a second person confirms it where all erasures are confirmed."""
+    form, row = EraseRecording(request.POST), _found(request, recording_id)
+    if not form.is_valid():
+        return _recording(request, row, form=form, status=422)
+    operations.ask_erasure(
+        tenant_id=request.tenant.id,
+        recording_id=recording_id,
+        legal_basis=form.cleaned_data["legal_basis"],
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Asked for. Another person must confirm it before anything is erased.")
+    return redirect("holds", request.tenant.slug)
+
+
+def _recording(request: Request, row: Any, *, form: EraseRecording | None = None, status: int = 200) -> HttpResponse:
+    slug, given = request.tenant.slug, request.GET
+    looked(request, "recording", row.id)
+    coded = shown.codes(slug, row)
+    filters = ConversationFilter(given, codes=sorted(each["code"] for each in coded))
+    behind = _place(given.get("after", ""))
+    found = Found([], None)
+    if filters.is_valid():
+        found = queries.conversations(request.tenant.id, row.id, filters.wanted(), behind=behind, limit=PAGE)
+    context = {
+        "here": "agents",
+        "recording": row,
+        "named": names(request.tenant.id).get(row.named, "") if row.named else "",
+        "trust": shown.TRUSTS.get(row.trust, row.trust),
+        "record": reverse("event", args=[slug, row.id, 1]),
+        "figures": shown.figures(slug, row),
+        "codes": coded,
+        "filters": filters,
+        "conversations": shown.conversations(slug, found.rows),
+        "searched": found.searched,
+        "first": _address(request, "") if behind else "",
+        "further": _address(request, f"{found.behind.severity}.{found.behind.number}") if found.behind else "",
+        "form": (form or EraseRecording()) if "compliance" in request.caller.roles else None,
+    }
+    name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"
+    return render(request, name, context, status=status)
+
+
+def _found(request: Request, recording_id: UUID) -> Any:
+    found = queries.recording(request.tenant.id, recording_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _before(request: Request) -> UUID | None:
+    asked = request.GET.get("before", "")
+    return UUID(asked) if record.is_uuid(asked) else None
+
+
+def _place(asked: str) -> Place | None:
+    severity, _, number = asked.partition(".")
+    return Place(_number(severity), _number(number)) if severity.isdecimal() and number.isdecimal() else None
+
+
+def _number(asked: str) -> int:
+    return min(int(asked), LARGEST) if asked.isascii() and asked.isdecimal() and len(asked) < 12 else 0
+
+
+def _address(request: Request, last: str) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
+    asked = urlencode(kept | {"after": last} if last else kept)
+    return f"{request.path}?{asked}" if asked else request.path
