@@ -133,10 +133,12 @@ class _Run:
         if self.ground is None:
             self.ground = Ground(self.offer.tools, tuple(self.records.values()))
         verdict = judge(turn.text, self.ground)
-        violations = {one.span: one for one in verdict.violations}
+        violations = {(one.span, one.code, one.action_id): one for one in verdict.violations}
         told = [one for one in verdict.claims if not self._passed_over(one, turn.text)]
         for found in told:
-            self._claim(turn, found, violations.get(found.span))
+            # One sentence may be several claims, each about a call of its own.
+            about = found.action_ids[0] if found.action_ids else None
+            self._claim(turn, found, violations.get((found.span, found.code, about)))
         if verdict.corrected is not None and any(one.code for one in told):
             self.corrected[turn.number] = verdict.corrected
 

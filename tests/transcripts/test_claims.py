@@ -102,3 +102,10 @@ def test_the_sentence_around_a_claim_is_quoted_whole():
 
     assert sentence(text, (15, 24)) == "I have cancelled it, as you asked!"
     assert len(sentence("a" * 5_000, (2_000, 2_010))) == 300
+
+
+def test_a_detail_is_that_of_the_claims_own_call():
+    phantom = asks("cancel_reservaton", "Error: unknown tool", reservation_id=ID)
+    first = run(user("Cancel it."), FAILED, phantom, DONE).claims[0]
+
+    assert (first.code, first.acts, first.detail) == ("MISREAD", (1,), "The tool answered that it failed.")
