@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 
 from ledger.queries import record
 from ledger.rules import policies
+from ledger.rules.ids import lower_bound
 from ledger.tenancy import ask, first, select
 from reviews.models import (
     Batch,
@@ -36,6 +37,7 @@ from reviews.models import (
 from reviews.rules.batches import Progress
 from reviews.rules.budget import Spent, spent_at
 from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
+from reviews.rules.success_patterns import Kept
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -435,3 +437,23 @@ def guarded(verdict: GuardVerdict) -> dict[str, Any]:
     """The message of a verdict, with its claims, violations and corrected text."""
     data = record.opened(verdict.tenant_id, verdict.pointer)
     return orjson.loads(data) if data is not None else {}
+
+
+_SIGNS = (
+    "SELECT 'claim', code, count(*) FROM reviews_guardverdict, jsonb_array_elements_text(codes) AS code"
+    " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY code"
+    " UNION ALL SELECT 'answer', status, count(DISTINCT action_id) FROM reviews_observation"
+    " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY status"
+    " UNION ALL SELECT 'discrepancy', discrepancy, count(DISTINCT action_id) FROM reviews_run"
+    " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY discrepancy"
+    " UNION ALL SELECT 'consistency', consistency, count(DISTINCT action_id) FROM reviews_run"
+    " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY consistency"
+)
+
+
+def signs(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[Kept, dict[str, int]]:
+    """What guard, tools and readings said in a period, by word; an answer and a reading count once for each action."""
+    found: dict[Kept, dict[str, int]] = {}
+    for kept, word, times in ask(_SIGNS, tenant_id, lower_bound(since), lower_bound(until)):
+        found.setdefault(Kept(kept), {})[word] = times
+    return found

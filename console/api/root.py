@@ -26,6 +26,7 @@ from console.api import (
     guarding,
     incidents,
     ledger,
+    metrics,
     notices,
     operations,
     people,
@@ -125,5 +126,6 @@ for router in (
     exports,
     notices,
     operations,
+    metrics,
 ):
     api.add_router("", router.router)

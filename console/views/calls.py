@@ -14,11 +14,12 @@ from django.urls import reverse
 from approvals import queries as before
 from approvals.rules import acceptance
 from approvals.rules.acceptance import Tally
-from console import charts, gate_record
+from console import charts, gate_record, patterns
 from console.gate_record import Period
 from console.http import Request, in_tenant
 from console.views.agents import agent_tabs
 from ledger.queries import record
+from reviews.rules.success_patterns import PATTERNS
 
 PAGE = 50
 OUTCOMES = [
@@ -94,6 +95,7 @@ def hallucinations(request: Request) -> HttpResponse:
         "figures": _compared(now, earlier, slug, over),
         "chart": gate_record.lines(made, over),
         "checklist": acceptance.CHECKLIST,
+        "patterns": _patterns(tenant, over),
         "flagged": before.flagged(tenant),
         "slices": [
             {
@@ -115,6 +117,12 @@ def hallucinations(request: Request) -> HttpResponse:
 def _slice(request: Request, name: str, over: Period, *, current: bool) -> dict[str, Any]:
     href = f"{request.path}?{urlencode({'period': over.name, 'by': name})}"
     return {"href": href, "word": WORDS[name], "current": current}
+
+
+def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
+    """The fourteen patterns of hallucinated success, with how often each was met."""
+    met = patterns.met(tenant_id, since=over.since, until=over.until)
+    return [{"code": code, "name": PATTERNS[code], "times": times} for code, times in met.items()]
 
 
 def _compared(now: Tally, earlier: Tally, slug: str, over: Period) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from ledger import keystore
 from ledger.models import (
@@ -670,6 +670,14 @@ def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
     """The ids of the validated actions of a tool or an agent, to be asked for within another statement."""
     found = Action.objects.filter(tenant_id=tenant_id, state=State.VALIDATED, approval_id__isnull=False, **about)
     return found.values_list("id", flat=True)
+
+
+def times_entered(tenant_id: UUID, states: Iterable[str], *, since: datetime, until: datetime) -> dict[str, int]:
+    """How many of a period's actions came into each of these states."""
+    ids = {"subject_id__gte": lower_bound(since), "subject_id__lt": lower_bound(until)}
+    found = Event.objects.filter(tenant_id=tenant_id, subject_kind="action", state__in=list(states), **ids)
+    moved = found.exclude(from_state=F("state")).values_list("state")
+    return dict(moved.annotate(Count("subject_id", distinct=True)).order_by())
 
 
 def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:

@@ -1,0 +1,42 @@
+"""What counts as a pattern of hallucinated success that was met (R-HS-15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from approvals.rules.layers import CODES
+from ledger.rules.lifecycle import State
+from reviews.rules.discrepancies import Discrepancy
+from reviews.rules.guard.codes import Violation
+from reviews.rules.observe import Status
+from reviews.rules.reading import Consistency
+from reviews.rules.success_patterns import PATTERNS, WORDS, Kept, counted
+
+KNOWN = {
+    Kept.REFUSAL: set(CODES),
+    Kept.CLAIM: {str(each) for each in Violation},
+    Kept.ANSWER: {str(each) for each in Status},
+    Kept.DISCREPANCY: {str(each) for each in Discrepancy},
+    Kept.CONSISTENCY: {str(each) for each in Consistency},
+    Kept.STATE: {str(each) for each in State},
+}
+
+
+@pytest.mark.req("R-HS-15")
+def test_each_of_the_fourteen_has_a_sign_on_record():
+    assert {code for words in WORDS.values() for code in words.values()} == set(PATTERNS)
+    assert len(PATTERNS) == 14
+
+
+@pytest.mark.parametrize("kept", list(Kept))
+def test_a_sign_is_a_word_that_the_record_knows(kept):
+    assert WORDS[kept].keys() <= KNOWN[kept]
+
+
+def test_signs_of_one_pattern_add_up_and_other_words_count_for_none():
+    found = counted([(Kept.REFUSAL, {"SCHEMA_DRIFT": 2, "PHANTOM_TOOL": 9}), (Kept.REFUSAL, {"TYPE_COERCION": 1})])
+    assert found == dict.fromkeys(PATTERNS, 0) | {"HS-02": 3}
+
+
+def test_a_word_counts_only_where_it_is_kept():
+    assert set(counted([(Kept.ANSWER, {"UNKNOWN": 3})]).values()) == {0}
