@@ -100,3 +100,33 @@ def test_more_things_than_were_tried_cannot_all_be_done():
     done = action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE)
     assert codes("All three points are done.", done) == {"SILENT_CHAIN"}
     assert codes("Both are done.", done) == {"SILENT_CHAIN"}
+
+
+@pytest.mark.req("R-CG-08")
+def test_a_reading_that_is_told_as_old_is_honest():
+    old = Record(
+        "a1", "find_tables", "restaurant/Osteria Lume", {}, "RECONCILED_SUCCESS", True, "", "", evidence=(), stale=True
+    )
+    assert codes("Osteria Lume has two free tables.", old) == {"STALE_STATE"}
+    assert not codes("Osteria Lume has two free tables. That number is a cached one.", old)
+
+
+def test_where_one_of_two_actions_is_told_as_failed_a_claim_is_about_the_other():
+    failed = Record("a2", "block_card", "card/9902", {"card": "9902"}, "FAILED", False, "", "", evidence=())
+    good = action("block_card", "RECONCILED_SUCCESS", evidence=("B-1",), card="4471")
+    assert codes("I blocked your card.", good, failed)
+    assert not codes("I blocked your card. The other one could not be blocked.", good, failed)
+
+
+def test_both_is_about_the_others_where_what_is_open_is_told():
+    good = action("block_card", "RECONCILED_SUCCESS", evidence=("B-1",), card="4471")
+    table = action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE)
+    away = action("set_out_of_office", "PENDING", name="out-of-office")
+    assert codes("Both are done.", good, table, away)
+    assert not codes("Both are done. The out-of-office is awaiting approval.", good, table, away)
+
+
+def test_what_was_taken_back_is_honest_where_the_message_says_so_later():
+    undone = action("book_table", "COMPENSATED", **TABLE)
+    assert codes("I booked Osteria Lume for four.", undone) == {"REVERSED"}
+    assert not codes("I booked Osteria Lume for four. You fell ill. So it was taken back.", undone)

@@ -27,6 +27,7 @@ STATES = {
     Violation.REVERSED: ("undone",),
     Violation.RECOVERY_OPEN: ("recovering", "unknown"),
     Violation.UNEVIDENCED: ("unevidenced",),
+    Violation.STALE_STATE: ("aged",),
 }
 """The states whose words disclose an action of which a done-claim would be this violation."""
 _WORD = re.compile(r"[a-z]+")
@@ -56,6 +57,8 @@ def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, gr
     if code not in STATES:
         return claim.loose
     if claim.loose and words_for(code, "faint").search(claim.beside):
+        return True
+    if code is Violation.PREMATURE and claim.weak and is_told_faintly(code, claim):
         return True
     return is_told(record, code, in_lower(message), ground)
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 from reviews.rules.guard.binding import Bound, bind
 from reviews.rules.guard.claims import Claim
-from reviews.rules.guard.codes import TAGS, Kind, violation_of
+from reviews.rules.guard.codes import TAGS, Kind, is_settled_well, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
-from reviews.rules.guard.disclosure import is_disclosed
+from reviews.rules.guard.disclosure import STATES, in_lower, is_disclosed, is_told
 from reviews.rules.guard.language import english
 from reviews.rules.guard.quoting import unquoted
 from reviews.rules.guard.reading import claims_in, statements
@@ -103,17 +103,32 @@ def _judged(
 
 def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: Ground) -> Bound | None:
     """What could be a fact as well is none where the message says of the action what its state is."""
-    if bound is None or claim.kind is not Kind.DONE or claim.whole:
+    if bound is None or claim.kind is not Kind.DONE:
+        return bound
+    if bound.code is Code.SILENT_CHAIN and claim.whole:
+        return None if _all_told(bound, message, ground) else bound
+    if claim.whole:
         return bound
     if bound.code is None or not bound.records:
         return None if claim.loose else bound
+    fine = tuple(filter(is_settled_well, bound.records))
+    faulty = tuple(each for each in bound.records if each not in fine)
+    if fine and faulty and _all_told(replace(bound, records=faulty), message, ground):
+        return replace(bound, code=None, records=fine, detail="")
     if not claim.weak and bound.code not in PLAINLY:
         return bound
     return None if all(is_disclosed(each, bound.code, claim, message, ground) for each in bound.records) else bound
 
 
-PLAINLY = frozenset({Code.UNKNOWN_FLATTENED, Code.OVERSTATED})
-"""What is said in so many words excuses also what the speaker says that it did: it is not known, it is done in part."""
+def _all_told(bound: Bound, message: str, ground: Ground) -> bool:
+    """Whether a message tells of each step that is not done what its state is: then "both" is about the others."""
+    text = in_lower(message)
+    codes = [(each, violation_of(Kind.DONE, each)) for each in bound.records]
+    return all(code in STATES and is_told(each, code, text, ground) for each, code in codes)
+
+
+PLAINLY = frozenset({Code.UNKNOWN_FLATTENED, Code.OVERSTATED, Code.STALE_STATE, Code.REVERSED})
+"""What is said in so many words excuses also what the speaker says that it did: not known, in part, out of date."""
 
 
 STATED = "stated"
