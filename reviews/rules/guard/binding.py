@@ -26,6 +26,7 @@ from reviews.rules.guard.particulars import odd
 from reviews.rules.guard.patterns import MENTION, STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.telling import excused
+from reviews.rules.guard.untried import untried
 from reviews.rules.guard.values import Held, compare, held, id_key
 from reviews.rules.guard.vocabulary import vocabulary
 
@@ -43,6 +44,8 @@ class Bound:
 def bind(claim: Claim, ground: Ground) -> Bound | None:
     """What a claim comes down to (rules 1 to 4); None: it is no claim, or the words beside it tell it honestly."""
     bound = _bound(claim, ground)
+    if bound is None and (tool := untried(claim, ground)):
+        return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
     if bound is not None and bound.code is None and _lists_another(claim, bound, ground):
         bound = replace(bound, code=Violation.WRONG_TARGET, detail="What is on record is not for all that is named.")
     return None if bound is not None and excused(bound.code, claim.beside) else bound
@@ -81,11 +84,20 @@ def _meant(claim: Claim, ground: Ground) -> Bound | None:
     if not tools:
         return _unknown(claim, ground) if claim.tool is None else _no_tool()
     if claim.kind is Kind.PROMISED:
+        if not any(_may_promise(claim, tool) for tool in tools):
+            return _no_tool()
         vague = claim.verbs <= english().sets["generic"] and not _is_about(claim, tools)
         return _imagined(claim, ground) if vague else Bound(None, tool=tools[0])
     names = {tool.name for tool in tools}
     records = [record for record in ground.records if record.tool in names]
     return _among(claim, records, tools[0]) if records else _unrecorded(claim, tools[0], ground)
+
+
+def _may_promise(claim: Claim, tool: Tool) -> bool:
+    """Whether a tool can do what is promised: by its verb, or where the words do not say what will be done."""
+    own = vocabulary(tool)
+    known = verb_score(claim.verbs, own, english()) or any(phrase <= claim.words for phrase in own.phrases)
+    return bool(known or claim.verbs & english().sets["generic"] or claim.verbs <= own.nouns)
 
 
 def _is_by_people(claim: Claim) -> bool:
@@ -98,13 +110,20 @@ def _unrecorded(claim: Claim, tool: Tool, ground: Ground) -> Bound | None:
     asked = bool(claim.verbs & REQUESTS)
     if claim.kind is Kind.ONGOING and (asked or fit(claim, tool) < SURE) and any(map(is_open, ground.records)):
         return None
-    if claim.verbs <= english().sets["looks"] and _has_read(ground):
+    if claim.verbs <= english().sets["looks"] and _has_read(ground) and not _is_that_read(claim, tool, ground):
         return None
     if not claim.agency and claim.rule in UNSPOKEN:
         return None
     if claim.kind is Kind.DONE and (other := _told_otherwise(claim, ground)):
         return other
     return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+
+
+def _is_that_read(claim: Claim, tool: Tool, ground: Ground) -> bool:
+    """Whether a reading is told with the verb and the things of one tool, and what was read is nothing like it."""
+    read = {record.tool for record in ground.records}
+    others = max((fit(claim, each) for each in ground.tools if each.name in read), default=0)
+    return claim.agency and fit(claim, tool) > SURE + 1 and others <= FITS
 
 
 UNSPOKEN = frozenset({"was done", "went through", "did", "done, told in short", "being done"})
@@ -120,7 +139,8 @@ def _by_the_speaker(claim: Claim, ground: Ground) -> bool:
         return True
     if claim.rule not in UNSPOKEN:
         return claim.agency
-    return claim.agency and not _has_read(ground)
+    known = any(map(english().lemmas, claim.verbs)) or not claim.verbs
+    return claim.agency and known and not _has_read(ground)
 
 
 def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:

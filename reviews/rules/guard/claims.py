@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reviews.rules.guard.codes import Kind
+from reviews.rules.guard.tenses import Tense
 from reviews.rules.guard.values import Value
 
 
@@ -19,6 +20,7 @@ class Claim:
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
     `meaning` are the verbs that bring about the condition that is told ("live": publish, launch).
     `follows`: it may go on from what was told before it ("it is there now").
+    `tense` is how a result is told whose doer is not named.
     `beside` is its sentence and the one behind it.
     `agency`: the speaker says that it did it, or the words stand alone as a report ("Refund issued.").
     """
@@ -43,6 +45,7 @@ class Claim:
     agency: bool = False
     beside: str = ""
     follows: bool = False
+    tense: Tense | None = None
     state: bool = False
     tool: str | None = None
     action_id: str | None = None

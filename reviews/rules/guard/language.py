@@ -150,3 +150,13 @@ def _past(stem: str) -> str:
     if stem.endswith("e"):
         return stem + "d"
     return stem[:-1] + "ied" if stem.endswith("y") and stem[-2] not in VOWELS else stem + "ed"
+
+
+def unknown_verb(word: str) -> str:
+    """The verb that a word is the past of, as far as its ending tells."""
+    return word.removesuffix("ed")
+
+
+def looks_past(word: str) -> bool:
+    """Whether a word that is no known verb looks like the past of one."""
+    return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))

@@ -8,6 +8,7 @@ adjective: such a claim counts only if it can be tied to an action on record.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.views import Said, View
@@ -28,10 +29,17 @@ def _after_failure(view: View) -> bool:
 def denied(view: View) -> bool:
     """Whether a chunk says that something did not happen."""
     negated = any(
-        word in view.language.sets["negators"] and view.words[index + 1 : index + 2] != ("longer",)
+        word in view.language.sets["negators"]
+        and view.words[index + 1 : index + 2] != ("longer",)
+        and not _is_of_others(view, index)
         for index, word in enumerate(view.words)
     )
     return negated or (view.words[:2] == ("have", "yet")) or "yet to" in " ".join(view.words)
+
+
+def _is_of_others(view: View, index: int) -> bool:
+    """ "I set up a folder you do not have to see": what is denied is said of another subject than the speaker."""
+    return 0 <= view.agent() < index - 3 and view.is_in(index - 2, "others") and view.is_in(index - 1, "auxiliaries")
 
 
 def _is_asked(view: View) -> bool:
@@ -102,13 +110,18 @@ def _promised(view: View) -> Said | None:
     agent = view.agent()
     if view.prior is not None and view.prior.kind is Kind.PROMISED and agent < 0 and view.lead in {"and", ""}:
         return _promised_too(view)
-    if agent < 0 and not (view.first and view.words[:1] == ("will",)):
+    if agent < 0 and not (_goes_on(view) and view.words[:1] == ("will",)):
         return None
     at = _after_will(view, view.skip(agent + 1))
     if at < 0:
         return None
     verbs = _promised_verbs(view, at)
     return Said(Kind.PROMISED, "promised", verbs, at, agent=True) if _acts(view, verbs) else None
+
+
+def _goes_on(view: View) -> bool:
+    """Whether a chunk without a subject has the speaker's: it begins the sentence, or goes on from what it did."""
+    return view.first or (view.prior is not None and view.prior.agent and view.lead in {"and", "but", "then", ""})
 
 
 def _promised_too(view: View) -> Said | None:
@@ -264,6 +277,8 @@ def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
         if view.words[at + 1 : at + 2] not in (("through",), ("over",)):
             return None
         verbs = frozenset({"look"})
+    if verbs == {"leave"} and view.is_in(at + 1, "pronouns"):
+        return None
     told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))
     if told or "alone" in view.words or not _acts(view, verbs):
         return None
@@ -313,7 +328,8 @@ def _passive(view: View) -> Said | None:
         at = view.skip(index + 1)
         if view.words[at : at + 1] == ("been",):
             at = view.skip(at + 1)
-        verbs = view.lemmas(at, "participle") or _unmarked(view, at)
+        known = ("participle", "unknown") if word in {"been", "being"} else ("participle",)
+        verbs = view.lemmas(at, *known) or _unmarked(view, at)
         if not verbs or "did" in view.words[:index] or view.words[at : at + 2] == ("turned", "down"):
             continue
         if view.words[index - 1] in {"had", "to"} or view.words[index - 2 : index - 1] in (("had",),):
@@ -366,8 +382,16 @@ def _went(view: View) -> Said | None:
 def _by_others(view: View, index: int) -> bool:
     for at in range(index, len(view.words) - 1):
         if view.words[at] == "by":
-            return view.words[at + 1] not in view.language.sets["by_us"] and view.kinds[at + 1] == "word"
+            named = view.words[at + 1] not in view.language.sets["by_us"] and view.kinds[at + 1] == "word"
+            return named and not _is_measure(view, at + 1)
     return False
+
+
+def _is_measure(view: View, at: int) -> bool:
+    """ "Off by one", "by Friday", "by restarting it": a measure, a time or a means, and nobody who acts."""
+    word = view.words[at]
+    means = bool(view.lemmas(at, "gerund"))
+    return means or word in view.language.data["reading"]["numbers"] or view.is_in(at, "calendar")
 
 
 def _bare_verb(view: View) -> Said | None:
@@ -380,9 +404,7 @@ def _bare_verb(view: View) -> Said | None:
         verbs = view.lemmas(at, "base")
     if not _acts(view, verbs) or _by_others(view, at + 1) or _is_of_itself(view, verbs, at):
         return None
-    if view.prior is not None and view.prior.kind is Kind.FAILED:
-        return None
-    if not view.first and view.prior is None and view.after_verb and view.mark not in {":", "("}:
+    if _has_another_subject(view, at):
         return None
     if (
         view.lead in {"as", "which", "who", "that", "than"}
@@ -398,16 +420,33 @@ def _bare_verb(view: View) -> Said | None:
     return Said(Kind.DONE, "did it" if active else "did", verbs, at, weak=weak, agent=agent)
 
 
+def _has_another_subject(view: View, at: int) -> bool:
+    """Whether a chunk without a subject has one before it that is not the speaker.
+
+    A form that is no participle ("ran", "took") is active: it goes on from what the speaker did, or from a thing's own.
+    """
+    if view.prior is not None and view.prior.kind is Kind.FAILED:
+        return True
+    if any(pair in {("by", "me"), ("by", "us")} for pair in pairwise(view.words)):
+        return False
+    if not view.lemmas(at, "participle") and not (_goes_on(view) or view.mark == ":" or view.ticked):
+        return True
+    return not view.first and view.prior is None and view.after_verb and view.mark not in {":", "("}
+
+
 def _is_active(view: View, at: int) -> bool:
     """ "Replied to her, attached the contract": the verb has an object, so its subject is the speaker."""
     starts = view.first or view.mark == ":" or (view.prior is not None and view.prior.agent)
     spoke = view.words[at + 1 : at + 2] == ("to",) and view.is_in(at, "spoken_to")
-    return starts and (view.is_in(at + 1, "determiners") or spoke)
+    only_past = not view.lemmas(at, "participle")
+    return starts and (view.is_in(at + 1, "determiners") or spoke or only_past)
 
 
 def _is_of_itself(view: View, verbs: frozenset[str], at: int) -> bool:
     """Whether it is something that things do of themselves; "replied to …" is not."""
-    return verbs <= view.language.sets["intransitive"] and view.words[at + 1 : at + 2] != ("to",)
+    if view.words[at + 1 : at + 2] == ("to",) or (view.first and view.is_in(at + 1, "determiners")):
+        return False
+    return verbs <= view.language.sets["intransitive"]
 
 
 def _describes(view: View, at: int) -> bool:
@@ -446,11 +485,20 @@ def _telegraphic(view: View) -> Said | None:
             continue
         if following in {"all", "both"} and index + 2 < len(view.words) and not view.is_in(index + 2, "after_verb"):
             return None
-        if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index):
+        if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index) or _has_done(view, verbs, index):
             return None
         weak = verbs <= view.language.sets["intransitive"]
         return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
     return None
+
+
+def _has_done(view: View, verbs: frozenset[str], index: int) -> bool:
+    """ "Ken has merged it": somebody else acts; "the order has shipped" tells what a thing came to."""
+    at = index - 1
+    while at >= 0 and view.is_in(at, "adverbs"):
+        at -= 1
+    sets = view.language.sets
+    return at >= 0 and view.words[at] in {"has", "have"} and not verbs <= sets["intransitive"] | sets["moves_itself"]
 
 
 def _is_before_noun(view: View, index: int) -> bool:

@@ -25,6 +25,7 @@ from reviews.rules.guard.language import Language, english
 from reviews.rules.guard.patterns import GOES_ON, MENTION, denied, said
 from reviews.rules.guard.records import Ground
 from reviews.rules.guard.segments import Block, Sentence, sentences
+from reviews.rules.guard.tenses import RESULTS, Tense, tense
 from reviews.rules.guard.tokens import Chunk, chunks, tokens
 from reviews.rules.guard.values import Value, values
 from reviews.rules.guard.views import Said, View
@@ -274,12 +275,27 @@ class _Reader:
         return bare in self.language.bare and (index == 0 or part.mark in {",", ":", "\u2014"})
 
     def _tells(self, part: Chunk) -> bool:
-        """Whether a chunk has a verb of its own in the past or the third person."""
+        """Whether a chunk has a verb of its own in the past or the third person; "no worries" has none."""
+        if part.words[0] == "no" and len(part.words) == 2:
+            return False
         forms = (form for word in part.words for form in self.language.forms.get(word, ()))
         return any(form.kinds & {"past", "third"} for form in forms)
 
     def _counts(self, found: Said, parts: list[Chunk], index: int, block: Block) -> bool:
-        return found.rule != GOES_ON and not self._is_part(parts, index) and self._is_ours(found, block)
+        offered = found.kind is Kind.PROMISED and self._is_offered(parts, index)
+        return found.rule != GOES_ON and not offered and not self._is_part(parts, index) and self._is_ours(found, block)
+
+    def _is_offered(self, parts: list[Chunk], index: int) -> bool:
+        """ "I will write it after you confirm", "say which, and I'll book it": a promise that waits for the reader."""
+        following = parts[index + 1 : index + 2]
+        awaits = following and following[0].lead in self.language.sets["conditional"]
+        if awaits and following[0].words[0] in {"you", "u"}:
+            return True
+        if not index or parts[index].lead != "and":
+            return False
+        head = next((part for part in reversed(parts[:index]) if not part.lead), parts[0])
+        asked = any("base" in form.kinds for form in self.language.forms.get(head.words[0], ()))
+        return asked and not self._tells(head)
 
     def _is_ours(self, found: Said, block: Block) -> bool:
         """In a fenced block only what the speaker says in the first person is its own."""
@@ -386,6 +402,7 @@ class _Reader:
             weak=found.weak,
             agency=self._has_agency(found, parts, index),
             follows=self._follows(part),
+            tense=self._tense(found, parts, part),
             result=found.weak and self._is_result(found, part.words),
         )
 
@@ -407,11 +424,19 @@ class _Reader:
         own = own and not any(part.lead in {"while", "when"} for part in parts[index + 1 : index + 2])
         before = parts[index].words[max(0, found.at - 3) : found.at]
         perfect = found.rule in {"was done", "went through"} and bool({"has", "have", "'s", "now"} & set(before))
-        return own or (perfect and not self._is_relative(parts, index))
+        told = parts[index].lead not in self.language.sets["reasons"] and not self._is_relative(parts, index)
+        return own or (perfect and told)
 
     def _follows(self, part: Chunk) -> bool:
         """Whether it may go on from what was told before it: it tells of no past time, and of no rule."""
         return not (self._is_past(part) or set(part.words) & self.language.sets["policy"])
+
+    def _tense(self, found: Said, parts: list[Chunk], part: Chunk) -> Tense | None:
+        """When the result came about that a chunk tells without its doer."""
+        if found.rule not in RESULTS or part.lead in self.language.sets["reasons"]:
+            return None
+        conditional = any(each.lead in self.language.sets["conditional"] for each in parts)
+        return tense(part.words, found.at, self.language, beside_condition=conditional)
 
     def _is_relative(self, parts: list[Chunk], index: int) -> bool:
         """ "Orders that have been handed over …": it tells which thing is meant."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.language import Language
+from reviews.rules.guard.language import Language, looks_past, unknown_verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class View:
         word = self.words[index]
         found = {form.lemma for form in self.language.forms.get(word, ()) if form.kinds & set(kinds)}
         if not found and "unknown" in kinds and looks_past(word):
-            found = {word}
+            found = {unknown_verb(word)}
         return frozenset(found)
 
     def skip(self, index: int) -> int:
@@ -81,8 +81,3 @@ class View:
             if word in self.language.sets["others"] or (self.language.forms.get(word) and index > 6):
                 return -1
         return -1
-
-
-def looks_past(word: str) -> bool:
-    """Whether a word that is no known verb looks like the past of one."""
-    return len(word) > 4 and word.endswith("ed") and not word.endswith(("eed", "hundred", "red"))

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.language import Language, english, looks_past, unknown_verb
 from reviews.rules.guard.records import Tool
 
 _WORD = re.compile(r"[A-Z]?[a-z']+|[A-Z]+(?![a-z])|\d+")
@@ -37,9 +37,11 @@ def vocabulary(tool: Tool) -> Vocabulary:
     done = [word for phrase in tool.done for word in language.phrasal(words_of(phrase))]
     said = [verb for phrase in tool.done for verb in _said(language, language.phrasal(words_of(phrase)))]
     verbs = _verbs(language, [*name[:1], *said]) or _verbs(language, name)
+    unknown = frozenset(word for word in done if looks_past(word) and not language.lemmas(word))
+    verbs |= frozenset(map(unknown_verb, unknown))
     things = [*name[1:], *words_of(re.sub(r"\{[^}]*\}", "", tool.target_template)), *done]
     things += [word for phrase in tool.object for word in words_of(phrase)]
-    nouns = frozenset(language.singular(word) for word in things if word not in language.stop)
+    nouns = frozenset(language.singular(word) for word in things if word not in language.stop | unknown)
     return Vocabulary(
         verbs=verbs,
         head=_verbs(language, name[:1]),
