@@ -37,6 +37,7 @@ from reviews.models import (
 from reviews.rules.batches import Progress
 from reviews.rules.budget import Spent, spent_at
 from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
+from reviews.rules.runbooks import tagged
 from reviews.rules.success_patterns import Kept
 
 
@@ -237,9 +238,17 @@ def incidents_of(tenant_id: UUID, subject_id: UUID) -> list[Incident]:
     return list(found.order_by("id"))
 
 
-def incidents(tenant_id: UUID, *, state: str = "OPEN", after: UUID | None = None, limit: int = 200) -> list[Incident]:
-    """Open incidents, the gravest first and then the oldest, or closed ones, newest first; behind the row `after`."""
+def incidents(
+    tenant_id: UUID, *, state: str = "OPEN", tag: str = "", after: UUID | None = None, limit: int = 200
+) -> list[Incident]:
+    """Open incidents, the gravest first and then the oldest, or closed ones, newest first; behind the row `after`, and
+    of one part of the taxonomy (R-CG-20).
+    """
     found = Incident.objects.filter(tenant_id=tenant_id, state=state)
+    if tag:
+        books, causes = tagged(tag)
+        named = Q(*(Q(runbook="", about__startswith=f"{cause}:") for cause in causes), _connector=Q.OR)
+        found = found.filter(Q(runbook__in=books) | named if causes else Q(runbook__in=books))
     last = incident(tenant_id, after) if after is not None else None
     if state == "OPEN":
         if last is not None:

@@ -743,6 +743,7 @@ class IncidentRow(Answer):
     title: str
     about: str | None
     runbook: str | None
+    tag: str | None = Field(description="The part of the taxonomy of five that its runbook names.")
     state: str
     closing_note: str | None
     opened_at: datetime

@@ -18,6 +18,7 @@ from ledger.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import incidents
 from reviews.rules.incidents import Kind, Severity, Stop
+from reviews.rules.runbooks import tag_of
 
 router = Router(tags=["People's work"])
 
@@ -32,7 +33,7 @@ router = Router(tags=["People's work"])
 def list_incidents(request: HttpRequest, wanted: Query[IncidentsWanted]) -> HttpResponse:
     caller = caller_of(request)
     found = after.incidents(
-        caller.tenant_id, state=wanted.state, after=pages.place(wanted.cursor), limit=wanted.limit + 1
+        caller.tenant_id, state=wanted.state, tag=wanted.tag, after=pages.place(wanted.cursor), limit=wanted.limit + 1
     )
     return pages.listed(found, wanted.limit, _row)
 
@@ -150,6 +151,7 @@ def _row(row: Any) -> dict[str, Any]:
         "title": row.title,
         "about": row.about or None,
         "runbook": row.runbook or None,
+        "tag": tag_of(row.runbook, row.about) or None,
         "state": row.state,
         "closing_note": row.closing_note or None,
         "opened_at": instant(row.opened_at),

@@ -242,6 +242,7 @@ class SnoozeBody(Body):
 
 class IncidentsWanted(Paged):
     state: Literal["OPEN", "CLOSED"] = "OPEN"
+    tag: Annotated[str, Field(max_length=40, description="A part of the taxonomy of five.")] = ""
 
 
 Ids = Annotated[list[Annotated[UUID, Field(strict=False)]], Field(max_length=100)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,6 +21,7 @@ from reviews import queries
 from reviews.operations import incidents
 from reviews.rules import postmortem
 from reviews.rules.incidents import Kind, Severity
+from reviews.rules.runbooks import TAGS, tag_of
 
 TABS = {"": ("Open", "0 incidents are open"), "closed": ("Closed", "No incident is closed yet")}
 PAGE = 50
@@ -31,13 +33,16 @@ def browse(request: Request) -> HttpResponse:
     if tab not in TABS:
         raise Http404
     after = _uuid(request.GET.get("after", ""))
-    found = queries.incidents(request.tenant.id, state="CLOSED" if tab else "OPEN", after=after, limit=PAGE + 1)
+    tag = request.GET.get("tag", "")
+    state = "CLOSED" if tab else "OPEN"
+    found = queries.incidents(request.tenant.id, state=state, tag=tag, after=after, limit=PAGE + 1)
     here = reverse("incidents", args=[request.tenant.slug])
-    kept = f"tab={tab}&" if tab else ""
+    kept = "".join(f"{urlencode({name: value})}&" for name, value in (("tab", tab), ("tag", tag)) if value)
     context = {
         "here": "incidents",
         "tabs": trouble_tabs(request, tab),
         "incidents": [_row(request, each) for each in found[:PAGE]],
+        "tags": _tags(here, tab, tag),
         "order": "newest first" if tab else "gravest first, then oldest",
         "older": f"{here}?{kept}after={found[PAGE - 1].id}" if len(found) > PAGE else "",
         "newest": f"{here}?{kept}".rstrip("?&") if after else "",
@@ -45,6 +50,16 @@ def browse(request: Request) -> HttpResponse:
         "empty": TABS[tab][1],
     }
     return render(request, "incidents/_list.html" if request.htmx else "incidents/list.html", context)
+
+
+def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
+    """The parts of the taxonomy as links that keep the tab (R-CG-20)."""
+    kept = {"tab": tab} if tab else {}
+    links = [("", "Any kind"), *((tag, tag.replace("_", " ").capitalize()) for tag in TAGS)]
+    return [
+        {"href": f"{here}?{urlencode(kept | ({'tag': tag} if tag else {}))}", "word": word, "current": tag == chosen}
+        for tag, word in links
+    ]
 
 
 def trouble_tabs(request: Request, current: str) -> list[dict[str, Any]]:
@@ -268,6 +283,7 @@ def _row(request: Request, incident: Any) -> dict[str, Any]:
         "row": incident,
         "href": reverse("incident", args=[request.tenant.slug, incident.id]),
         "severity": words.SEVERITIES[incident.severity],
+        "tag": tag_of(incident.runbook, incident.about).replace("_", " ").capitalize(),
         "counts": {kind: sum(link.kind == kind for link in links) for kind in ("action", "case")},
         "freezes": len(queries.freezes_held(incident)),
     }

@@ -105,6 +105,22 @@ def for_cause(about: str) -> Runbook | None:
     return _BY_CAUSE.get(about.partition(":")[0])
 
 
+TAGS = tuple(dict.fromkeys(book.taxonomy for book in RUNBOOKS.values() if book.taxonomy))
+"""The five parts of the taxonomy."""
+
+
+def tag_of(runbook: str, about: str) -> str:
+    """The part of the taxonomy that an incident belongs to, by its runbook, else by its cause (R-CG-20)."""
+    book = RUNBOOKS.get(runbook) if runbook else for_cause(about)
+    return (book.taxonomy or "") if book is not None else ""
+
+
+def tagged(tag: str) -> tuple[list[str], list[str]]:
+    """The runbooks, and the first words of causes, whose incidents belong to this part of the taxonomy."""
+    books = [book for book in RUNBOOKS.values() if book.taxonomy == tag]
+    return [book.key for book in books], [cause for book in books for cause in book.causes]
+
+
 def step(runbook: str, step_id: str) -> Step:
     """One step of a runbook; refuses what is not there."""
     book = RUNBOOKS.get(runbook)

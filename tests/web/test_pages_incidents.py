@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.utils import timezone
 
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from reviews import queries
+from reviews.operations import incidents
+from reviews.rules.incidents import Kind, Severity
 from tests.visitors import visitor, words
 
 NOTE = "The executor sends its key now."
@@ -132,3 +135,42 @@ def test_all_runbooks_and_the_strategies_are_on_one_page(stage):
     ):
         assert part in said, part
     assert 'id="stuck-pending"' in page
+
+
+@pytest.mark.req("R-CG-20")
+def test_incidents_carry_a_part_of_the_taxonomy_and_are_found_by_it(shop):
+    def opened(runbook):
+        body = {"title": f"About {runbook}", "kind": "operations", "severity": 2, "runbook": runbook, "reason": "Seen."}
+        answer = shop.operator.post("/incidents", body)
+        assert answer.status_code == 201, answer.content
+        return answer.json()
+
+    for book, tag in (
+        ("phantom-action", "PHANTOM_ACTION"),
+        ("false-success", "MISREAD_SUCCESS"),
+        ("stale-state", "STALE_STATE_ACTION"),
+        ("imagined-capability", "IMAGINED_CAPABILITY"),
+        ("silent-chain", "SILENT_CHAIN_FAILURE"),
+        ("duplicate", None),
+    ):
+        assert opened(book)["tag"] == tag
+    with tenancy(shop.tenant):
+        cause = incidents.open_about(
+            tenant_id=shop.tenant,
+            title="Invented tools",
+            kind=Kind.OPERATIONS,
+            severity=Severity.LOW,
+            about="phantom:librarian",
+            at=timezone.now(),
+        )
+    for api in (shop.operator_key, shop.operator):
+        found = api.get("/incidents?tag=PHANTOM_ACTION").json()["items"]
+        assert {each["title"] for each in found} == {"About phantom-action", "Invented tools"}
+        assert {each["tag"] for each in found} == {"PHANTOM_ACTION"}
+    assert len(shop.operator.get("/incidents").json()["items"]) == 7
+    assert shop.operator.get("/incidents?tag=NONE_OF_THEM").json()["items"] == []
+    page = shop.operator.client.get(f"/t/{shop.slug}/incidents?tag=PHANTOM_ACTION").content.decode()
+    assert str(cause.id) in page
+    assert "About phantom-action" in page
+    assert "About silent-chain" not in page
+    assert "Phantom action" in page
