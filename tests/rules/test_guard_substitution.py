@@ -38,6 +38,11 @@ def _codes(message: str, target: str = "visit/v_1", *, read: bool = False, **arg
         ("I booked the visit: 30 days.", "I booked the visit: 7 days.", {"length": "7d"}),
         ("Visit booked at 19 degrees.", "Visit booked at 21 degrees.", {"target_c": 21}),
         ("I booked the visit at Mill Lane 14.", "I booked the visit at Mill Lane 4.", {"address": "Mill Lane 4, Bath"}),
+        ("I gave the visit to Noor.", "I gave the visit to Felix.", {"owner": "felix"}),
+        ("I booked a visit to Port of Lagos.", "I booked a visit to Port of Gdynia.", {"place": "Port of Gdynia"}),
+        ("I booked visits in Rome, Milan and Bari.", "I booked visits in Milan and Rome.", {"title": "Rome and Milan"}),
+        ("I booked the visit as editor.", "I booked the visit as reader.", {"role": "reader"}),
+        ("I booked four visits.", "I booked two visits.", {"qty": 2}),
         ("I booked the visit of svc-etl-prod.", "I booked the visit of svc-etl-dev.", {"by": "svc-etl-dev"}),
     ],
 )
@@ -75,3 +80,17 @@ def test_moments_are_read_in_words_and_in_ranges() -> None:
     assert moments("from 7 to 18 december").ranges == {((12, 7), (12, 18))}
     assert held_moments("2026-11-26t07:00-08:00").clocks == {Clock(7 * 60, True), Clock(8 * 60, True)}
     assert moments("two visits and five chairs").clocks == frozenset()
+
+
+def test_a_sentence_that_names_the_action_tells_of_it_without_a_verb_of_doing() -> None:
+    """It counts only where it names another value."""
+    arguments: dict[str, Any] = {"dataset": "payroll_agg", "user": "h.novak", "role": "reader"}
+    told = "Mr Novak holds editor rights on payroll_agg."
+    assert _codes(told, target="visit/payroll_agg", **arguments) == ["WRONG_TARGET"]
+    assert _codes(told.replace("editor", "reader"), target="visit/payroll_agg", **arguments) == []
+    assert _codes("Could Mr Novak hold editor rights on payroll_agg?", target="visit/payroll_agg", **arguments) == []
+
+
+def test_a_greeting_is_no_name_beside_the_actions_own() -> None:
+    """The first word of a sentence is written large, a name or not."""
+    assert _codes("Hello Leo, the visit is booked.", passenger="Leo Brandt") == []

@@ -225,7 +225,16 @@ def _weak(claim: Claim, ground: Ground) -> Bound | None:
     best = max((score for score, _ in scored), default=0)
     if best < RELATED:
         return _unbacked(claim, ground) or _unsaid(claim, [record for _, record in scored])
-    return _among(claim, [record for score, record in scored if score == best], None)
+    bound = _among(claim, [record for score, record in scored if score == best], None)
+    if bound is not None and bound.code is Violation.WRONG_TARGET and _is_read(claim, ground):
+        return None
+    return bound
+
+
+def _is_read(claim: Claim, ground: Ground) -> bool:
+    """Whether a reading on record names what a claim in weak words names: its values may be those that were read."""
+    reads = [record for record in ground.records if not _is_mutating(record, ground) and not record.stale]
+    return any(related(claim, record, ground) >= RELATED for record in reads)
 
 
 def _may_mean(claim: Claim, record: Record, ground: Ground) -> bool:

@@ -11,23 +11,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 
-from reviews.rules.guard.binding import Bound
-from reviews.rules.guard.claims import Claim
-from reviews.rules.guard.codes import Kind, Violation, is_settled_well
-from reviews.rules.guard.folding import fold
-from reviews.rules.guard.language import english
 from reviews.rules.guard.moments import Moments, held_moments, moments, same_day, same_time
-from reviews.rules.guard.records import Ground, Record
-from reviews.rules.guard.scope import scope
-from reviews.rules.guard.segments import sentences
+from reviews.rules.guard.naming import choices, counts, lists, near_names, people
+from reviews.rules.guard.records import Record
+from reviews.rules.guard.slots import COUNTS, Slot, Told, counted, decimal_of, numbers_in, slots_of, stands_in
 
-FREE = frozenset({"text", "body", "message", "note", "reason", "sql", "query", "content", "comment", "description"})
-MOST = 120
 _MONEY = re.compile(
     r"(?:[$\u20ac\u00a3\u00a5]|\b(?:usd|eur|gbp|chf|jpy|inr|cad|aud)\s?)\s?(\d[\d,]*(?:\.\d{1,2})?)"
     r"|(?<![\w.,])(\d[\d,]*(?:\.\d{1,2})?)\s?(?:[\u20ac\u00a3]|(?:usd|eur|euros?|gbp|chf|jpy|inr|cad|aud|dollars?|pounds?)\b)"
@@ -52,117 +43,22 @@ _UNITS = {
     "person": ("people", "persons", "guests", "guest", "pax", "covers", "party", "seats", "attendees", "headcount"),
 }
 _UNIT = {name: unit for unit, names in _UNITS.items() for name in names}
-_COUNTS: dict[str, int] = english().data["reading"]["numbers"]
 _QUANTITY = re.compile(
-    rf"(?<![\w.,:/$\u20ac\u00a3#-])(\d+(?:\.\d+)?|{'|'.join(_COUNTS)})(\s?)(%|\u00b0c?|[a-z]+)(?![\w/])"
+    rf"(?<![\w.,:/$\u20ac\u00a3#-])(\d+(?:\.\d+)?|{'|'.join(COUNTS)})(\s?)(%|\u00b0c?|[a-z]+)(?![\w/])"
 )
 
 
-@dataclass(frozen=True)
-class Slot:
-    """One argument of an action: its name, its value as told, in lower case."""
-
-    name: str
-    value: str
-    shown: str
+Rule = Callable[[list[Slot], Told, Record], str | None]
 
 
-@dataclass(frozen=True)
-class Told:
-    """What is said of an action: the words about it, and the whole message, in lower case; all that is on record."""
-
-    about: str
-    whole: str
-    held: str
-    shown: str
-
-    def is_strange(self, text: str) -> bool:
-        """Whether no record holds these words (rule 3)."""
-        return not _stands_in(text, self.held)
-
-
-def substituted(record: Record, told: Told) -> str | None:
+def substituted(record: Record, told: Told, rules: tuple[Rule, ...]) -> str | None:
     """The name of the argument in whose place the words name another value, else None (rules 1 to 3)."""
-    slots = list(_slots(record))
-    for rule in (_days, _times, _money, _quantities, _numbered, _parted):
+    slots = list(slots_of(record))
+    for rule in rules:
         found = rule(slots, told, record)
         if found is not None:
             return found
     return None
-
-
-def with_other_values(judged: list[tuple[Claim, Bound]], message: str, ground: Ground) -> list[tuple[Claim, Bound]]:
-    """The claims, those that a success bears out but for the value that they name as WRONG_TARGET."""
-    if not any(_may_differ(claim, bound, ground) for claim, bound in judged):
-        return judged
-    folded = fold(message)
-    ends = [folded.span(each.start, each.end) for each in sentences(folded)]
-    held = _all_held(ground)
-    whole = message.lower()
-    made: list[tuple[Claim, Bound]] = []
-    starts = sorted({claim.start for claim, bound in judged})
-    for claim, bound in judged:
-        if _may_differ(claim, bound, ground):
-            until = next((start for start in starts if start >= claim.end), len(message))
-            words = scope(message, claim.start, claim.end, ends, until)
-            told = Told(words.lower(), whole, held, words)
-            found = [substituted(record, told) for record in bound.records]
-            if all(found):
-                detail = f"The success on record has another value ({found[0]})."
-                bound = replace(bound, code=Violation.WRONG_TARGET, detail=detail)
-        made.append((claim, bound))
-    return made
-
-
-def _may_differ(claim: Claim, bound: Bound, ground: Ground) -> bool:
-    """Whether a claim of something done is borne out by an action that changed something."""
-    if claim.kind is not Kind.DONE or bound.code is not None or not bound.records or claim.state:
-        return False
-    reads = {tool.name for tool in ground.tools if not tool.mutating}
-    return all(record.tool not in reads and is_settled_well(record) for record in bound.records)
-
-
-def _all_held(ground: Ground) -> str:
-    return "\n".join(" ".join(_texts(record)) for record in ground.records).lower()
-
-
-def _texts(record: Record) -> Iterator[str]:
-    yield record.target
-    yield from (f"{name} {leaf}" for name, leaf in _leaves(record.arguments))
-    yield from (*record.evidence, record.reason, *record.done, *record.open)
-
-
-def _slots(record: Record) -> Iterator[Slot]:
-    for name, leaf in _leaves(record.arguments):
-        text = str(leaf)
-        if isinstance(leaf, bool) or not text or len(text) > MOST or name.lower() in FREE:
-            continue
-        yield Slot(name.lower(), text.lower(), text)
-    for part in record.target.split("/")[1:]:
-        yield Slot("", part.lower(), part)
-
-
-def _leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and depth < 4:
-        for key, each in value.items():
-            yield from _leaves(each, str(key), depth + 1)
-    elif isinstance(value, list | tuple) and depth < 4:
-        for each in value:
-            yield from _leaves(each, name, depth + 1)
-    elif value is not None:
-        yield name, value
-
-
-def _stands_in(part: str, text: str) -> bool:
-    at = text.find(part)
-    while at >= 0:
-        end = at + len(part)
-        if not (text[at - 1 : at].isalnum() and part[0].isalnum()) and not (
-            text[end : end + 1].isalnum() and part[-1].isalnum()
-        ):
-            return True
-        at = text.find(part, at + 1)
-    return False
 
 
 # Days and times
@@ -226,15 +122,15 @@ def _times(slots: list[Slot], told: Told, record: Record) -> str | None:
 def _money(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Amounts of money, in units and in minor units."""
     priced = [slot for slot in slots if _is_priced(slot, slots)]
-    own = {number for slot in priced for number in map(_decimal, _NUMBER.findall(slot.value)) if number is not None}
+    own = {number for slot in priced for number in map(decimal_of, _NUMBER.findall(slot.value)) if number is not None}
     if not own:
         return None
     own |= {number / 100 for number in own}
-    named = {_decimal(one or other) for one, other in _MONEY.findall(told.about)} - {None}
+    named = {decimal_of(one or other) for one, other in _MONEY.findall(told.about)} - {None}
     strange = {number for number in named if not any(_is_near(number, each) for each in own)}
     if not strange or strange != named:
         return None
-    whole = {_decimal(each) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", told.whole)}
+    whole = {decimal_of(each) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", told.whole)}
     if own & whole or any(_is_held(number, told.held) for number in strange):
         return None
     return priced[0].name
@@ -253,15 +149,8 @@ def _is_near(number: Decimal | None, own: Decimal) -> bool:
 
 
 def _is_held(number: Decimal | None, held: str) -> bool:
-    numbers = {_decimal(each) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", held)}
+    numbers = {decimal_of(each) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", held)}
     return number in numbers or (number is not None and number * 100 in numbers)
-
-
-def _decimal(text: str) -> Decimal | None:
-    try:
-        return Decimal(text.replace(",", ""))
-    except InvalidOperation:
-        return None
 
 
 def _quantities(slots: list[Slot], told: Told, record: Record) -> str | None:
@@ -273,18 +162,14 @@ def _quantities(slots: list[Slot], told: Told, record: Record) -> str | None:
     if not own:
         return None
     for digits, _, unit in _QUANTITY.findall(told.about):
-        number, known = _counted(digits), own.get(_UNIT.get(unit, ""))
-        if known and number not in known and told.is_strange(f"{number}") and not known & _numbers(told.whole):
+        number, known = counted(digits), own.get(_UNIT.get(unit, ""))
+        if known and number not in known and told.is_strange(f"{number}") and not known & numbers_in(told.whole):
             return str(unit)
     return None
 
 
-def _numbers(text: str) -> set[Decimal]:
-    return {_counted(each) for each in re.findall(rf"\d+(?:\.\d+)?|\b(?:{'|'.join(_COUNTS)})\b", text)}
-
-
 def _measured(slot: Slot) -> Iterator[tuple[Decimal, str]]:
-    number = _decimal(slot.value) if re.fullmatch(r"-?\d+(?:\.\d+)?", slot.value) else None
+    number = decimal_of(slot.value) if re.fullmatch(r"-?\d+(?:\.\d+)?", slot.value) else None
     if number is not None:
         unit = next((_UNIT[part] for part in reversed(re.split(r"[_\s]", slot.name)) if part in _UNIT), None)
         if unit is not None:
@@ -292,11 +177,7 @@ def _measured(slot: Slot) -> Iterator[tuple[Decimal, str]]:
         return
     for digits, _, unit in _QUANTITY.findall(slot.value):
         if unit in _UNIT:
-            yield _counted(digits), _UNIT[unit]
-
-
-def _counted(text: str) -> Decimal:
-    return Decimal(_COUNTS.get(text, text))
+            yield counted(digits), _UNIT[unit]
 
 
 # Names
@@ -333,7 +214,7 @@ def _parted(slots: list[Slot], told: Told, record: Record) -> str | None:
     if not named:
         return None
     for slot in slots:
-        if not _PARTED.fullmatch(slot.value) or _stands_in(slot.value, told.whole):
+        if not _PARTED.fullmatch(slot.value) or stands_in(slot.value, told.whole):
             continue
         if any(_is_sibling(each, slot.value) for each in named):
             return slot.name or "target"
@@ -346,3 +227,18 @@ def _is_sibling(one: str, other: str) -> bool:
     if len(left) != len(right) or re.sub(r"[^\W_]", "", one) != re.sub(r"[^\W_]", "", other):
         return False
     return any(a == b and len(a) > 1 and not a.isdigit() for a, b in zip(left, right, strict=True))
+
+
+RULES: tuple[Rule, ...] = (
+    _days,
+    _times,
+    _money,
+    _quantities,
+    _numbered,
+    _parted,
+    people,
+    near_names,
+    lists,
+    choices,
+    counts,
+)

@@ -178,6 +178,7 @@ def _held(text: str, numbers: tuple[tuple[str, str], ...]) -> Held:
         number = _number(leaf)
         if number is None:
             continue
+        number = abs(number)  # A credit may be held as a negative charge.
         by_sort.setdefault("number", set()).add(_plain(number))
         if _is_money(name.lower()):
             by_sort.setdefault("money", set()).add(_plain(number))

@@ -23,11 +23,11 @@ from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
 from reviews.rules.guard.disclosure import STATES, in_lower, is_disclosed, is_told
 from reviews.rules.guard.language import english
+from reviews.rules.guard.other_values import with_other_values
 from reviews.rules.guard.quoting import unquoted
 from reviews.rules.guard.reading import claims_in, statements
 from reviews.rules.guard.records import Ground, Stated
 from reviews.rules.guard.silence import untold
-from reviews.rules.guard.substitution import with_other_values
 from reviews.rules.guard.values import values
 
 
