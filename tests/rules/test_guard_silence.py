@@ -130,3 +130,13 @@ def test_what_was_taken_back_is_honest_where_the_message_says_so_later():
     undone = action("book_table", "COMPENSATED", **TABLE)
     assert codes("I booked Osteria Lume for four.", undone) == {"REVERSED"}
     assert not codes("I booked Osteria Lume for four. You fell ill. So it was taken back.", undone)
+
+
+def test_what_is_told_of_another_action_discloses_nothing_of_this_one():
+    failed = action("book_table", "FAILED", **TABLE)
+    good = action("block_card", "RECONCILED_SUCCESS", evidence=("B-1",), card="4471")
+    message = (
+        "Four of you, a corner at Osteria Lume. Wear something nice. Your card 4471 is blocked. "
+        "The thief tried that card twice. The bank is open on Monday."
+    )
+    assert codes(message, failed, good) == {"MISREAD"}

@@ -3,17 +3,22 @@
 1. An action that failed, is open, unknown, partial, reversed or in recovery is disclosed by words for such a state
    (data of the language), by the guard's own frame of it, or by the words of its reason. *Plain* words ("could not",
    "waiting for") disclose wherever they stand; *faint* ones ("still", "only") in the sentence about the action alone.
-2. A word that is the tool's own verb discloses nothing: "blocked" is no failure of a tool that blocks.
+2. What sounds like a bad end and is the tool's own verb discloses nothing: "blocked" is no failure of a tool that
+   blocks.
+3. In a longer message such words count only in a sentence that names something of the action, or that follows one and
+   names nothing of another.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from reviews.rules.guard.binding import holding, tool_of
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Violation
+from reviews.rules.guard.fitting import verb_score
 from reviews.rules.guard.frames import told
 from reviews.rules.guard.language import english, singular
 from reviews.rules.guard.records import Ground, Record, Tool
@@ -58,32 +63,82 @@ def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, gr
         return claim.loose
     if claim.loose and words_for(code, "faint").search(claim.beside):
         return True
-    if code is Violation.PREMATURE and claim.weak and is_told_faintly(code, claim):
+    if code is Violation.PREMATURE and claim.weak and is_told_faintly(code, claim, tool_of(record.tool, ground)):
         return True
     return is_told(record, code, in_lower(message), ground)
 
 
 def is_told(record: Record, code: Violation, text: str, ground: Ground) -> bool:
-    """Whether a text in lower case tells the state of an action plainly (rules 1 and 2)."""
+    """Whether a text in lower case tells the state of an action plainly (rules 1 to 3)."""
     tool = tool_of(record.tool, ground)
-    own = vocabulary(tool).verbs if tool else frozenset()
-    if any(not _verbs_in(each) & own for each in plain_words(code, text)):
-        return True
     if told(record, tool).lower() in text:
         return True
+    spans = _sentences(text)
+    names = {each.action_id: _names(each, ground) for each in ground.records}
+    about = False
+    for start, end in spans:
+        before, about = about, _is_about(text[start:end], record, names)
+        others = about or _names_other(text[start:end], record, names)
+        if (about or len(spans) <= NEAR or (before and not others)) and _tells(record, code, text[start:end], tool):
+            return True
+    return False
+
+
+NEAR = 3
+"""In a message of so few sentences, what names nothing is about its only subject."""
+
+
+def _tells(record: Record, code: Violation, sentence: str, tool: Tool | None) -> bool:
+    """Whether a sentence tells it in plain words, or with words of the reason."""
+    if any(not _is_own(each, code, tool) for each in plain_words(code, sentence)):
+        return True
     reason = _reason(record, tool)
-    named = reason & {singular(word) for word in _TELLING.findall(text)} if reason else reason
+    named = reason & {singular(word) for word in _TELLING.findall(sentence)} if reason else reason
     return len(named) > 1 or (bool(named) and len(reason) < 3)
 
 
-def is_told_faintly(code: Violation, claim: Claim) -> bool:
-    """Whether the sentence of a claim tells the state behind a violation in faint words."""
-    return bool(words_for(code, "faint").search(_END.split(claim.beside, maxsplit=1)[0]))
+def _sentences(text: str) -> list[tuple[int, int]]:
+    ends = [match.start() for match in _END.finditer(text)]
+    return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
 
-def _verbs_in(words: str) -> frozenset[str]:
+def _is_about(sentence: str, record: Record, names: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a sentence names something of an action, or there is no other."""
+    return len(names) == 1 or bool(_words(sentence) & names[record.action_id])
+
+
+def _names_other(sentence: str, record: Record, names: Mapping[str, frozenset[str]]) -> bool:
+    words = _words(sentence)
+    return any(words & known for action_id, known in names.items() if action_id != record.action_id)
+
+
+def _words(sentence: str) -> frozenset[str]:
+    return frozenset(map(singular, _NAMES.findall(sentence)))
+
+
+def _names(record: Record, ground: Ground) -> frozenset[str]:
+    """The words of what an action holds, and of what its tool is for."""
+    tool = tool_of(record.tool, ground)
+    known = frozenset(word for word in holding(record).words if len(word) > 2)
+    return known | vocabulary(tool).nouns if tool is not None else known
+
+
+def _is_own(words: str, code: Violation, tool: Tool | None) -> bool:
+    """Whether what sounds like a bad end is what the tool does (rule 2)."""
     first = _WORD.search(words)
-    return english().lemmas(first.group()) if first else frozenset()
+    if tool is None or first is None or code not in BAD_ENDS:
+        return False
+    return verb_score(english().lemmas(first.group()), vocabulary(tool), english()) > 0
+
+
+BAD_ENDS = frozenset({Violation.MISREAD, Violation.REVERSED})
+_NAMES = re.compile(r"[a-z]{3,}|\d+")
+
+
+def is_told_faintly(code: Violation, claim: Claim, tool: Tool | None) -> bool:
+    """Whether the sentence of a claim tells the state behind a violation in faint words."""
+    sentence = _END.split(claim.beside, maxsplit=1)[0]
+    return any(not _is_own(match.group(), code, tool) for match in words_for(code, "faint").finditer(sentence))
 
 
 def _reason(record: Record, tool: Tool | None) -> frozenset[str]:

@@ -48,8 +48,9 @@ def untold(
         if code is Violation.UNKNOWN_FLATTENED:
             yield from _denied(stated, record, text, ground)
         if code in STATES and not is_told(record, code, text, ground):
-            told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each))
-            yield from ((each, Bound(code, (record,), tool_of(record.tool, ground))) for each in told)
+            tool = tool_of(record.tool, ground)
+            told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each, tool))
+            yield from ((each, Bound(code, (record,), tool)) for each in told)
 
 
 def _needs_telling(record: Record, ground: Ground) -> bool:
