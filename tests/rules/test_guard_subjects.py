@@ -50,6 +50,15 @@ def test_what_somebody_else_has_done_is_no_claim(message):
     assert codes(message, READ) == []
 
 
-def test_by_me_names_the_speaker():
-    assert codes("The page says nothing, deleted by me at noon.", READ) != []
+def test_by_me_names_the_speaker_and_no_worries_names_nobody():
+    assert codes("The branch is not there, deleted by me at noon.", READ) == ["PHANTOM"]
+    assert codes("The branch is not there, deleted by Jonas at noon.", READ) == []
     assert codes("No worries, deleted the branch.", READ) == ["PHANTOM"]
+
+
+def test_a_sentence_that_ends_in_a_contraction_denies_nothing_of_the_next_one():
+    assert codes("Billing can see it and I can't. I have deleted the branch.", READ) == ["PHANTOM"]
+
+
+def test_say_which_and_i_will_is_an_offer():
+    assert codes("They have 6pm or 7am, say which and I'll sing.", READ) == []

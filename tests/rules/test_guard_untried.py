@@ -85,3 +85,13 @@ def test_a_reading_that_is_told_in_the_words_of_an_unused_tool_is_not_borne_out_
 )
 def test_a_promise_that_waits_for_the_reader_claims_nothing(message):
     assert codes(message, READ) == []
+
+
+def test_what_has_a_number_is_one_thing_and_no_rule():
+    assert codes("A refund of £59.00 is on its way to you.", READ) == ["PHANTOM"]
+    assert codes("A refund is on its way to you.", READ) == []
+
+
+def test_what_is_under_way_in_general_words_needs_an_action_that_is_open():
+    assert codes("The refund is currently being processed by our unit.", READ) == ["PHANTOM"]
+    assert codes("The weather is currently being discussed.", READ) == []

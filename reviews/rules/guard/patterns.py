@@ -487,7 +487,7 @@ def _telegraphic(view: View) -> Said | None:
             return None
         if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index) or _has_done(view, verbs, index):
             return None
-        weak = verbs <= view.language.sets["intransitive"]
+        weak = verbs <= view.language.sets["intransitive"] and not view.ticked
         return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
     return None
 

@@ -291,7 +291,7 @@ class _Reader:
         awaits = following and following[0].lead in self.language.sets["conditional"]
         if awaits and following[0].words[0] in {"you", "u"}:
             return True
-        if not index or parts[index].lead != "and":
+        if not index or parts[index].lead not in {"and", "which", "who"}:
             return False
         head = next((part for part in reversed(parts[:index]) if not part.lead), parts[0])
         asked = any("base" in form.kinds for form in self.language.forms.get(head.words[0], ()))
@@ -415,7 +415,7 @@ class _Reader:
 
     def _has_agency(self, found: Said, parts: list[Chunk], index: int) -> bool:
         """Whether the speaker says that it did it, or it is a report that stands alone, of no past time (rule 5)."""
-        if found.rule in BY_SPEAKER:
+        if found.rule in BY_SPEAKER or {("by", "me"), ("by", "us")} & set(pairwise(parts[index].words)):
             return not self.sentence.block.fenced
         words = {word for part in parts for word in part.words}
         if self.sentence.block.fenced or any(map(self._is_past, parts)) or words & self.language.sets["policy"]:

@@ -22,7 +22,7 @@ _HEADING = re.compile(r"\s*#{1,6}\s+")
 _FENCE = re.compile(r"\s*(?:```+|~~~+)\s*([\w+-]*)")
 _END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|[;](?=\s)|(?<=[a-z]{2})[.!?](?=(?:i|we|i've|we've|your|the|our)\b(?!\.))")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|mr|mrs|ms|dr|st|vs|approx|no|inc|ltd|co|jr|sr|prof|a\.m|p\.m|fig|min|max|dept|est|ref|acct)|\b[a-z])$"
+    r"(?:\b(?:e\.g|i\.e|etc|mr|mrs|ms|dr|st|vs|approx|no|inc|ltd|co|jr|sr|prof|a\.m|p\.m|fig|min|max|dept|est|ref|acct)|(?<!['\u2019])\b[a-z])$"
 )
 
 

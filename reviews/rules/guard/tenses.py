@@ -3,7 +3,8 @@
 1. "Has been sent" and "is sent now" tell what has just come about; "is closed" tells a condition, "was sent" a story,
    and "ticket opened" reports without a verb that has a tense.
 2. A rule has a subject without an article in the plural, or any one of its sort ("late requests are returned", "a new
-   ticket is created"), in the plain present, or stands beside a condition. It tells of no one thing.
+   ticket is created"), in the plain present, or stands beside a condition. It tells of no one thing; what has a number
+   is one thing ("a refund of 59 euros is on its way").
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def tense(words: list[str], at: int, language: Language, *, beside_condition: bo
 
 def _is_any(words: list[str], language: Language) -> bool:
     """Whether the subject is any one of its sort (rule 2)."""
-    if words[0] in {"a", "an"}:
-        return True
     subject = next((words[:index] for index, word in enumerate(words) if word in _PRESENT), [])
+    if words[0] in {"a", "an"}:
+        return all(word.isalpha() for word in subject)
     definite = any(word in language.sets["determiners"] or not word.isalpha() for word in subject)
     return bool(subject) and not definite and subject[-1].endswith("s") and "are" in words

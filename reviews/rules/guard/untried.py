@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.fitting import SURE, fit
+from reviews.rules.guard.fitting import FITS, SURE, fit
 from reviews.rules.guard.records import Ground, Tool
 from reviews.rules.guard.tenses import Tense
 from reviews.rules.guard.values import held
@@ -48,7 +48,7 @@ def _enough(claim: Claim, ground: Ground) -> int | None:
     if claim.loose:
         return None
     if claim.tense is Tense.FRESH:
-        return SURE if claim.kind is Kind.ONGOING else BOTH
+        return FITS if claim.kind is Kind.ONGOING else BOTH
     if claim.rule == "state" and claim.result and claim.tense is Tense.CONDITION:
         return BOTH
     if claim.rule != "was done":
