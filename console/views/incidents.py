@@ -55,7 +55,7 @@ def browse(request: Request) -> HttpResponse:
 def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
     """The parts of the taxonomy as links that keep the tab (R-CG-20)."""
     kept = {"tab": tab} if tab else {}
-    links = [("", "Any kind"), *((tag, tag.replace("_", " ").capitalize()) for tag in TAGS)]
+    links = [("", "All"), *((tag, tag.replace("_", " ").capitalize()) for tag in TAGS)]
     return [
         {"href": f"{here}?{urlencode(kept | ({'tag': tag} if tag else {}))}", "word": word, "current": tag == chosen}
         for tag, word in links

@@ -43,6 +43,7 @@ def paths(site):
         action,
         f"{action}/entries/1",
         f"runs/{site.stage.stuck_run()}",
+        f"sessions/{session_of(site, case)}",
         "systems",
         "agents",
         "agents?period=month",
@@ -60,6 +61,32 @@ def paths(site):
         "audit/holds",
         f"ledger?entry={index_of(site)}",
     ]
+
+
+def session_of(site, case):
+    """A session whose gateway holds tools back."""
+    from datetime import UTC, datetime
+
+    from approvals import queries
+    from approvals.operations import surface
+    from approvals.rules.surface import Fate, Withheld
+    from ledger.queries import record
+    from ledger.tenancy import tenancy
+
+    with tenancy(site.stage.tenant):
+        action = record.action(site.stage.tenant, case.action_id)
+        session = queries.session(site.stage.tenant, action.session_id)
+        surface.report(
+            tenant_id=site.stage.tenant,
+            session_id=session.id,
+            key_actor=session.key_actor,
+            withheld=[
+                Withheld(Fate.CHANGED, "shop.issue_refund", "schema differs from what was registered"),
+                Withheld(Fate.UNREGISTERED, "shop.wipe_everything_that_was_ever_sold_here"),
+            ],
+            at=datetime.now(UTC),
+        )
+        return session.id
 
 
 def agents_of(site):

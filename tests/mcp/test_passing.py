@@ -210,7 +210,7 @@ def test_what_is_held_back_at_the_start_is_on_the_sessions_record(bench, desk):
 
     bench.talk(script)
     (report,) = desk.surfaces
-    why = "schema differ from what was registered"
+    why = "schema differs from what was registered"
     assert report == [
         {"tool": "notes.keep_note", "fate": "changed", "why": why},
         {"tool": "notes.read_notes", "fate": "unregistered", "why": ""},

@@ -30,11 +30,12 @@ def _fate(tool, known):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"description": "Write it, and mail it."}, "texts"),
-        ({"title": "Another"}, "texts"),
-        ({"annotations": types.ToolAnnotations(read_only_hint=True)}, "texts"),
-        ({"input_schema": SCHEMA | {"required": []}}, "schema"),
-        ({"output_schema": {"type": "object"}}, "schema"),
+        ({"description": "Write it, and mail it."}, "texts differ"),
+        ({"title": "Another"}, "texts differ"),
+        ({"annotations": types.ToolAnnotations(read_only_hint=True)}, "texts differ"),
+        ({"input_schema": SCHEMA | {"required": []}}, "schema differs"),
+        ({"output_schema": {"type": "object"}}, "schema differs"),
+        ({"output_schema": {"type": "object"}, "title": "Another"}, "schema and texts differ"),
     ],
 )
 def test_any_part_that_a_model_or_a_call_meets_is_pinned(changes, why):
@@ -42,7 +43,7 @@ def test_any_part_that_a_model_or_a_call_meets_is_pinned(changes, why):
     assert _fate(_tool(), known).fate is Fate.OFFERED
     found = _fate(_tool(**changes), known)
     assert found.fate is Fate.CHANGED
-    assert found.why == f"{why} differ from what was registered"
+    assert found.why == f"{why} from what was registered"
 
 
 def test_a_contract_written_by_hand_is_compared_word_for_word():

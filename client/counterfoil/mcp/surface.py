@@ -129,7 +129,8 @@ def _difference(tool: Tool, contract: Registered) -> str:
     if contract.pin.startswith(f"{SCHEME}."):
         now, then = pin(tool).split("."), contract.pin.split(".")
         parts = [word for word, new, old in zip(("schema", "texts"), now[1:], then[1:], strict=False) if new != old]
-        return " and ".join(parts) + " differ from what was registered" if parts or len(then) != 3 else ""
+        verb = "differs" if parts == ["schema"] else "differ"
+        return f"{' and '.join(parts)} {verb} from what was registered" if parts or len(then) != 3 else ""
     if tool.description != contract.description:
         return "the description differs from what was registered"
     return "" if tool.input_schema == contract.schema else "the input schema differs from what was registered"
