@@ -28,7 +28,7 @@ STATES = {
     Violation.MISREAD: ("failed",),
     Violation.PREMATURE: ("open", "unknown"),
     Violation.UNKNOWN_FLATTENED: ("unknown",),
-    Violation.OVERSTATED: ("partial",),
+    Violation.OVERSTATED: ("partial", "failed"),
     Violation.REVERSED: ("undone",),
     Violation.RECOVERY_OPEN: ("recovering", "unknown"),
     Violation.UNEVIDENCED: ("unevidenced",),

@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reviews.rules.guard.binding import Bound, bind
+from reviews.rules.guard.binding import REQUESTS, Bound, bind
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import TAGS, Kind, is_settled_well, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
-from reviews.rules.guard.disclosure import STATES, in_lower, is_disclosed, is_told
+from reviews.rules.guard.disclosure import STATES, in_lower, is_disclosed, is_told, plain_words
 from reviews.rules.guard.language import english
 from reviews.rules.guard.other_values import with_other_values
 from reviews.rules.guard.quoting import unquoted
@@ -115,6 +115,8 @@ def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: G
     faulty = tuple(each for each in bound.records if each not in fine)
     if fine and faulty and _all_told(replace(bound, records=faulty), message, ground):
         return replace(bound, code=None, records=fine, detail="")
+    if bound.code is Code.PREMATURE and claim.verbs & REQUESTS and plain_words(bound.code, claim.beside):
+        return None
     if not claim.weak and bound.code not in PLAINLY:
         return bound
     return None if all(is_disclosed(each, bound.code, claim, message, ground) for each in bound.records) else bound
