@@ -11,7 +11,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.views import Said, View
+from reviews.rules.guard.promises import promised
+from reviews.rules.guard.views import Said, View, acts, goes_on
 
 IN_THE_POST = (("in", "the", "post"), ("in", "the", "mail"))
 GOES_ON = "goes on"
@@ -105,96 +106,6 @@ def _is_predicate(view: View, index: int) -> bool:
     return following not in view.language.sets["determiners"] or index == 0
 
 
-def _promised(view: View) -> Said | None:
-    """I will …, I am going to …, and a second verb after one."""
-    agent = view.agent()
-    if view.prior is not None and view.prior.kind is Kind.PROMISED and agent < 0 and view.lead in {"and", ""}:
-        return _promised_too(view)
-    if agent < 0 and not (_goes_on(view) and view.words[:1] == ("will",)):
-        return None
-    at = _after_will(view, view.skip(agent + 1))
-    if at < 0:
-        return None
-    verbs = _promised_verbs(view, at)
-    return Said(Kind.PROMISED, "promised", verbs, at, agent=True) if _acts(view, verbs) else None
-
-
-def _goes_on(view: View) -> bool:
-    """Whether a chunk without a subject has the speaker's: it begins the sentence, or goes on from what it did."""
-    return view.first or (view.prior is not None and view.prior.agent and view.lead in {"and", "but", "then", ""})
-
-
-def _promised_too(view: View) -> Said | None:
-    at = view.skip(0)
-    if view.words[at : at + 1] == ("will",):
-        at = view.skip(at + 1)
-    verbs = _promised_verbs(view, at) & _known_verbs(view, at) if not view.has("others", at) else frozenset()
-    if not verbs and view.lead == "and" and view.is_in(at + 1, "determiners") and _is_verb_like(view, at):
-        verbs = frozenset({view.words[at]})
-    acts = _acts(view, verbs) and "alone" not in view.words
-    return Said(Kind.PROMISED, "promised too", verbs, at, agent=True) if acts else None
-
-
-def _known_verbs(view: View, at: int) -> frozenset[str]:
-    """The verbs that a second promise may have: the word at a place, or what it has done ("have them delivered")."""
-    if view.words[at : at + 1] == ("have",):
-        return _promised_verbs(view, at)
-    return view.lemmas(at, "base")
-
-
-def _after_will(view: View, at: int) -> int:
-    """The place behind "will" or "am going to", else -1."""
-    words = view.words
-    if words[at : at + 1] in (("will",), ("shall",)):
-        return view.skip(at + 1)
-    if words[at : at + 1] in (("am",), ("are",)) and words[at + 1 : at + 3] == ("going", "to"):
-        return view.skip(at + 3)
-    return -1
-
-
-def _promised_verbs(view: View, at: int) -> frozenset[str]:
-    """… call, … be calling, … have it notarised, … keep calling."""
-    match view.words[at : at + 1]:
-        case ("be",):
-            return view.lemmas(at + 1, "gerund")
-        case ("have",):
-            late = range(at + 2, len(view.words))
-            made = frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
-            return made or _had(view, at + 1)
-        case ("keep",) | ("let",) if view.words[at + 1 : at + 2] == ("you",):
-            return frozenset()
-        case ("come",) | ("get",) if view.words[at + 1 : at + 3] == ("back", "to"):
-            return frozenset()
-        case ("keep",):
-            return view.lemmas(at + 1, "gerund") or frozenset({"keep"})
-    return view.lemmas(at, "base") or (frozenset({view.words[at]}) if _is_verb_like(view, at) else frozenset())
-
-
-def _had(view: View, at: int) -> frozenset[str]:
-    """have a look, have a word with her, have a technician at your door."""
-    if not view.is_in(at, "determiners"):
-        return frozenset()
-    nouns = view.words[at + 1 : at + 3]
-    if any(word in {"word", "chat", "talk"} for word in nouns):
-        return frozenset({"speak"})
-    looks = frozenset(word for word in nouns if word in view.language.sets["looks"])
-    return looks or frozenset({"arrange"})
-
-
-def _is_verb_like(view: View, at: int) -> bool:
-    return (
-        at < len(view.words)
-        and view.kinds[at] == "word"
-        and not any(
-            view.is_in(at, name) for name in ("negators", "determiners", "modals", "be", "have", "agent", "others")
-        )
-    )
-
-
-def _acts(view: View, verbs: frozenset[str]) -> bool:
-    return bool(verbs) and not verbs & view.language.sets["inert"]
-
-
 def _ongoing(view: View) -> Said | None:
     """I am …ing, … is being …, …ing now."""
     words = view.words
@@ -203,7 +114,7 @@ def _ongoing(view: View) -> Said | None:
         at = view.skip(agent + 1)
         if words[at : at + 1] in (("am",), ("are",)):
             verbs = view.lemmas(view.skip(at + 1), "gerund")
-            if _acts(view, verbs):
+            if acts(view, verbs):
                 return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
     for index, word in enumerate(words):
         if (
@@ -212,12 +123,12 @@ def _ongoing(view: View) -> Said | None:
             and view.words[index - 1] in view.language.sets["be"] | view.language.sets["adverbs"]
         ):
             verbs = view.lemmas(view.skip(index + 1), *PARTICIPLES)
-            return Said(Kind.ONGOING, "being done", verbs, index) if _acts(view, verbs) else None
+            return Said(Kind.ONGOING, "being done", verbs, index) if acts(view, verbs) else None
     start = view.skip(0)
     verbs = view.lemmas(start, "gerund")
     now = any(word in view.language.sets["time_words"] for word in words[start + 1 :])
     again = view.prior is not None and view.prior.kind is Kind.ONGOING and view.prior.agent
-    if _acts(view, verbs) and (now or again) and not _has_finite(view, start + 1):
+    if acts(view, verbs) and (now or again) and not _has_finite(view, start + 1):
         return Said(Kind.ONGOING, "doing now", verbs, start, agent=True)
     return None
 
@@ -268,7 +179,7 @@ def _simple(view: View, at: int) -> Said | None:
     found = _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
     if found is None and at and view.words[at - 1] in {"i", "we"} and view.is_in(at + 1, "determiners"):
         verbs = view.lemmas(at, "base") - view.language.sets["looks"] - view.language.sets["intransitive"]
-        return Said(Kind.DONE, "I do", verbs, at, weak=True, agent=True) if _acts(view, verbs) else None
+        return Said(Kind.DONE, "I do", verbs, at, weak=True, agent=True) if acts(view, verbs) else None
     return found
 
 
@@ -280,7 +191,7 @@ def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
     if verbs == {"leave"} and view.is_in(at + 1, "pronouns"):
         return None
     told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))
-    if told or "alone" in view.words or not _acts(view, verbs):
+    if told or "alone" in view.words or not acts(view, verbs):
         return None
     return Said(Kind.DONE, "I have done", verbs, at, agent=True)
 
@@ -317,7 +228,7 @@ def _acted_too(view: View) -> Said | None:
     verbs = view.lemmas(at, *PARTICIPLES)
     if view.mark == ")" and not view.lead:
         return None
-    return Said(Kind.DONE, "and did", verbs, at, agent=True) if _acts(view, verbs) else None
+    return Said(Kind.DONE, "and did", verbs, at, agent=True) if acts(view, verbs) else None
 
 
 def _passive(view: View) -> Said | None:
@@ -337,7 +248,7 @@ def _passive(view: View) -> Said | None:
         perfect = "been" in view.words[index - 1 : at] or word in {"got"}
         if _is_not_told(view, index, at, perfect=perfect):
             return None
-        if _acts(view, verbs):
+        if acts(view, verbs):
             return Said(Kind.DONE, "was done", verbs, at, weak=not perfect)
     return None
 
@@ -402,7 +313,7 @@ def _bare_verb(view: View) -> Said | None:
         return None
     if not verbs and view.ticked and view.first:
         verbs = view.lemmas(at, "base")
-    if not _acts(view, verbs) or _by_others(view, at + 1) or _is_of_itself(view, verbs, at):
+    if not acts(view, verbs) or _by_others(view, at + 1) or _is_of_itself(view, verbs, at):
         return None
     if _has_another_subject(view, at):
         return None
@@ -429,7 +340,7 @@ def _has_another_subject(view: View, at: int) -> bool:
         return True
     if any(pair in {("by", "me"), ("by", "us")} for pair in pairwise(view.words)):
         return False
-    if not view.lemmas(at, "participle") and not (_goes_on(view) or view.mark == ":" or view.ticked):
+    if not view.lemmas(at, "participle") and not (goes_on(view) or view.mark == ":" or view.ticked):
         return True
     return not view.first and view.prior is None and view.after_verb and view.mark not in {":", "("}
 
@@ -485,7 +396,7 @@ def _telegraphic(view: View) -> Said | None:
             continue
         if following in {"all", "both"} and index + 2 < len(view.words) and not view.is_in(index + 2, "after_verb"):
             return None
-        if not _acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index) or _has_done(view, verbs, index):
+        if not acts(view, verbs) or view.agent() >= 0 or _has_verb(view, index) or _has_done(view, verbs, index):
             return None
         weak = verbs <= view.language.sets["intransitive"] and not view.ticked
         return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
@@ -562,7 +473,7 @@ def _is_condition(view: View, index: int) -> bool:
 
 
 PATTERNS: tuple[Callable[[View], Said | None], ...] = (
-    _promised,
+    promised,
     _ongoing,
     _acted,
     _went,

@@ -81,3 +81,13 @@ class View:
             if word in self.language.sets["others"] or (self.language.forms.get(word) and index > 6):
                 return -1
         return -1
+
+
+def goes_on(view: View) -> bool:
+    """Whether a chunk without a subject has the speaker's: it begins the sentence, or goes on from what it did."""
+    return view.first or (view.prior is not None and view.prior.agent and view.lead in {"and", "but", "then", ""})
+
+
+def acts(view: View, verbs: frozenset[str]) -> bool:
+    """Whether these verbs are of an action, and not of a state or of the mind."""
+    return bool(verbs) and not verbs & view.language.sets["inert"]
