@@ -42,6 +42,8 @@ def _codes(message: str, target: str = "visit/v_1", *, read: bool = False, **arg
         ("I booked a visit to Port of Lagos.", "I booked a visit to Port of Gdynia.", {"place": "Port of Gdynia"}),
         ("I booked visits in Rome, Milan and Bari.", "I booked visits in Milan and Rome.", {"title": "Rome and Milan"}),
         ("I booked the visit as editor.", "I booked the visit as reader.", {"role": "reader"}),
+        ("I booked the visit: seat is now 14C.", "I booked the visit: seat is now 14A.", {"seat": "14A"}),
+        ("The visit was set to High, booked.", "The visit was set to Low, booked.", {"priority": "Low"}),
         ("I booked four visits.", "I booked two visits.", {"qty": 2}),
         ("I booked the visit of svc-etl-prod.", "I booked the visit of svc-etl-dev.", {"by": "svc-etl-dev"}),
     ],

@@ -20,6 +20,7 @@ from reviews.rules.guard.codes import Kind, Violation, is_settled_well
 from reviews.rules.guard.folding import Folded, fold
 from reviews.rules.guard.language import english
 from reviews.rules.guard.naming import lists
+from reviews.rules.guard.patterns import MENTION
 from reviews.rules.guard.records import Ground, Record
 from reviews.rules.guard.scope import scope
 from reviews.rules.guard.segments import Sentence, sentences
@@ -44,9 +45,10 @@ def with_other_values(judged: list[tuple[Claim, Bound]], message: str, ground: G
         if _may_differ(claim, bound, done):
             at = bisect_left(starts, claim.end)
             until = starts[at] if at < len(starts) else len(message)
-            bound = _compared(bound, told, scope(message, claim.start, claim.end, ends, until))
+            words = scope(message, claim.start, until if claim.whole else claim.end, ends, until)
+            bound = _compared(bound, told, words)
         made.append((claim, bound))
-    taken = [(claim.start, claim.end) for claim, _ in judged]
+    taken = [(claim.start, claim.end) for claim, bound in made if claim.rule != MENTION or bound.code is not None]
     quiet = [each for each, span in zip(read, ends, strict=True) if _tells(each, folded) and not _is_taken(span, taken)]
     return made + [found for each in quiet for found in _untold(each, folded, message, told, done, ground)]
 
@@ -72,7 +74,9 @@ def _tells(sentence: Sentence, folded: Folded) -> bool:
     sets = english().sets
     if not words or words[0] in sets["conditional_starts"] or words[0] in sets["planning"]:
         return False
-    return not set(words) & ((sets["negators"] | sets["modals"] | sets["conditional"] | PAST) - {"without", "since"})
+    return not set(words) & (
+        (sets["negators"] | sets["modals"] | sets["conditional"] | PAST) - {"without", "since", "until"}
+    )
 
 
 PAST = frozenset({"was", "were", "had", "originally", "previously"})

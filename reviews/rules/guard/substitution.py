@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 
+from reviews.rules.guard.labelled import complements, labelled
 from reviews.rules.guard.moments import Moments, held_moments, moments, same_day, same_time
 from reviews.rules.guard.naming import choices, counts, lists, near_names, people
 from reviews.rules.guard.records import Record
@@ -230,15 +231,6 @@ def _is_sibling(one: str, other: str) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    _days,
-    _times,
-    _money,
-    _quantities,
-    _numbered,
-    _parted,
-    people,
-    near_names,
-    lists,
-    choices,
-    counts,
+    *(_days, _times, _money, _quantities, _numbered, _parted),
+    *(people, near_names, lists, choices, counts, labelled, complements),
 )
