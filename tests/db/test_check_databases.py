@@ -171,7 +171,7 @@ def test_a_lock_is_waited_for_and_then_told(shop):
     with psycopg.connect(shop.connection.info.dsn, password=shop.connection.info.password) as other:
         other.execute(sql.SQL("LOCK TABLE {}.refunds").format(sql.Identifier(shop.schema)))
         with pytest.raises(CheckFailed) as failed:
-            shop.look(timeout_s=0.2)
+            shop.look(timeout_s=2)
         other.rollback()
     assert failed.value.retryable
     assert failed.value.indicators == ("lock_timeout",)

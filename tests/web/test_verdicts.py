@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,7 +53,7 @@ def test_nobody_waits_longer_than_the_server_lets_them(shop: Workshop, wait_s: s
 
 def test_when_too_many_wait_the_next_is_answered_at_once(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(actions, "_WAITERS", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(actions.time, "sleep", pytest.fail)
+    monkeypatch.setattr(actions, "time", SimpleNamespace(sleep=pytest.fail, monotonic=time.monotonic))
     actions._WAITERS.acquire()
     assert verdict_of(shop, shop.propose(), wait_s=30)["waiting"]
 
