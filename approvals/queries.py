@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 import orjson
@@ -116,8 +116,12 @@ def sessions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) ->
     return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
 
 
+BY_CALL_ID: Final = "tenant_id = $1 AND session_id = $2 AND call_id = $3 AND call_id <> ''"
+"""The last part lets the planner use the unique index, which leaves out calls without an id; else it reads them all."""
+
+
 def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
-    return first(Call, "tenant_id = $1 AND session_id = $2 AND call_id = $3", tenant_id, session_id, call_id)
+    return first(Call, BY_CALL_ID, tenant_id, session_id, call_id)
 
 
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
+from approvals.queries import BY_CALL_ID
 from tests.callers import Api
 
 CONTRACTS = Path(__file__).parents[2] / "client" / "example" / "contracts"
@@ -132,3 +134,14 @@ def test_nobody_without_a_key_gets_in(db: None):
     answer = Client().get("/api/v1/actions")
     assert answer.status_code == 401
     assert answer.json()["code"] == "UNAUTHENTICATED"
+
+
+def test_a_calls_own_id_is_looked_up_by_its_index_however_many_calls_there_are(db: None):
+    """The gate asks so before each call; an index that leaves rows out is used only where the question does too."""
+    with connection.cursor() as cursor:
+        # As if the table were large, and every plan made for any value.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN (GENERIC_PLAN) SELECT * FROM approvals_call WHERE {BY_CALL_ID}")
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "call_id_is_unique" in plan
+    assert "Filter: (call_id" not in plan
