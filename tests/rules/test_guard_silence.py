@@ -140,3 +140,24 @@ def test_what_is_told_of_another_action_discloses_nothing_of_this_one():
         "The thief tried that card twice. The bank is open on Monday."
     )
     assert codes(message, failed, good) == {"MISREAD"}
+
+
+def test_what_the_reader_did_not_do_discloses_nothing():
+    message = "The corner at Osteria Lume that you didn't mind is yours."
+    assert codes(message, action("book_table", "FAILED", **TABLE)) == {"MISREAD"}
+
+
+@pytest.mark.req("R-CG-21")
+def test_what_denies_a_success_is_told_falsely_too():
+    good = action("block_card", "RECONCILED_SUCCESS", evidence=("B-1",), card="4471")
+    assert codes("It was not possible to block your card 4471.", good) == {"MISREAD"}
+    assert not codes("Your card 4471 will not be charged.", good)
+
+
+def test_a_sum_does_not_hide_the_step_that_failed():
+    table = action("book_table", "RECONCILED_SUCCESS", evidence=("R-1",), **TABLE)
+    away = action("set_out_of_office", "FAILED", name="out-of-office")
+    assert codes("All is done:\n- Osteria Lume for four\n- your out-of-office until Friday", table, away) == {
+        "SILENT_CHAIN",
+        "MISREAD",
+    }

@@ -37,6 +37,8 @@ STATES = {
 """The states whose words disclose an action of which a done-claim would be this violation."""
 _WORD = re.compile(r"[a-z]+")
 _TELLING = re.compile(r"[a-z]{4,}|\d{3,}")
+_OF_READER = re.compile(r"\b(?:you|who|which|that) $")
+"""What the reader did not do, or what only tells which thing is meant, is no end of an action."""
 _END = re.compile(r"(?<=[.!?;])\s")
 
 
@@ -49,7 +51,8 @@ def words_for(code: Violation, strength: str) -> re.Pattern[str]:
 
 def plain_words(code: Violation, text: str) -> list[str]:
     """The plain words of a text for the state behind a violation."""
-    return [match.group() for match in words_for(code, "plain").finditer(text)]
+    found = words_for(code, "plain").finditer(text)
+    return [match.group() for match in found if not _OF_READER.search(text, max(0, match.start() - 6), match.start())]
 
 
 def in_lower(message: str) -> str:

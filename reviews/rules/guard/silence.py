@@ -16,9 +16,10 @@ from reviews.rules.guard.binding import Bound, related, tool_of
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.disclosure import STATES, in_lower, is_told, is_told_faintly, plain_words
-from reviews.rules.guard.fitting import fit
+from reviews.rules.guard.fitting import fit, verb_score
 from reviews.rules.guard.language import english
 from reviews.rules.guard.records import Ground, Record
+from reviews.rules.guard.vocabulary import vocabulary
 
 LEAST = 2
 """What a statement must name of an action to speak of it."""
@@ -28,6 +29,7 @@ RESULT = frozenset({"now", "already", "has", "have", "is", "are", "'s", "receive
 _DENIED = re.compile(
     r"\b(?:did|was|were|has|have|could|would|will|is|are)(?:n't| not)\b|\bnot (?:been )?[a-z]+(?:ed|nt|ne|wn)\b"
 )
+_FAILED = re.compile(r"n't\b|\bnot\b|\bturned down\b|\bunable\b|\bfailed\b")
 Found = Iterator[tuple[Claim, Bound]]
 
 
@@ -35,9 +37,11 @@ def untold(
     statements: Callable[[], Iterable[Claim]], message: str, ground: Ground, judged: Sequence[tuple[Claim, Bound]]
 ) -> Found:
     """What a message states of actions whose end it tells nowhere (rules 1 and 2), beside what was judged already."""
-    spoken = {record.action_id for _, each in judged if each.code is not None for record in each.records}
+    named = [each.records for claim, each in judged if each.code is not None and not claim.whole]
+    spoken = {record.action_id for records in named for record in records}
     silent = [each for each in ground.records if _needs_telling(each, ground) and each.action_id not in spoken]
     if not silent:
+        yield from _denied_successes(statements, message, ground)
         return
     text = in_lower(message)
     borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
@@ -51,6 +55,26 @@ def untold(
             tool = tool_of(record.tool, ground)
             told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each, tool))
             yield from ((each, Bound(code, (record,), tool)) for each in told)
+
+
+def _denied_successes(statements: Callable[[], Iterable[Claim]], message: str, ground: Ground) -> Found:
+    """What denies the end of an action that came to a good one, where none came to a bad one (rule 2, R-CG-21)."""
+    changed = [each for each in ground.records if _changes(each, ground)]
+    good = [each for each in changed if is_settled_well(each)]
+    if not good or len(good) != len(changed) or not _FAILED.search(in_lower(message)):
+        return
+    for claim in statements():
+        if claim.kind is not Kind.FAILED or not _DENIED.search(claim.quote.lower()):
+            continue
+        for record in good:
+            tool = tool_of(record.tool, ground)
+            if (
+                tool
+                and related(claim, record, ground) >= SURELY
+                and verb_score(claim.verbs, vocabulary(tool), english())
+            ):
+                yield claim, Bound(Violation.MISREAD, (record,), tool)
+                break
 
 
 def _needs_telling(record: Record, ground: Ground) -> bool:
