@@ -21,13 +21,15 @@ from operator import attrgetter
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.fitting import FITS, SURE, fit, kin_of, verb_score
+from reviews.rules.guard.imagined import UNSPOKEN, is_no_act, is_said_by_the_speaker, meant_by
 from reviews.rules.guard.language import english
 from reviews.rules.guard.particulars import odd
 from reviews.rules.guard.patterns import MENTION, STOPPED
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.relating import RELATED, holding, related, tool_of
 from reviews.rules.guard.telling import excused
 from reviews.rules.guard.untried import untried
-from reviews.rules.guard.values import Held, compare, held, id_key
+from reviews.rules.guard.values import compare, id_key
 from reviews.rules.guard.vocabulary import vocabulary
 
 
@@ -124,23 +126,6 @@ def _is_that_read(claim: Claim, tool: Tool, ground: Ground) -> bool:
     read = {record.tool for record in ground.records}
     others = max((fit(claim, each) for each in ground.tools if each.name in read), default=0)
     return claim.agency and fit(claim, tool) > SURE + 1 and others <= FITS
-
-
-UNSPOKEN = frozenset({"was done", "went through", "did", "done, told in short", "being done"})
-"""Rules whose words do not say who did it."""
-
-
-def _by_the_speaker(claim: Claim, ground: Ground) -> bool:
-    """Whether the speaker says that it did it: only then is what no tool can do imagined, and else a fact.
-
-    Where nothing was read, there is no fact to tell either.
-    """
-    if claim.rule in {"extractor", "stated"}:
-        return True
-    if claim.rule not in UNSPOKEN:
-        return claim.agency
-    known = any(map(english().lemmas, claim.verbs)) or not claim.verbs
-    return claim.agency and known and not _has_read(ground)
 
 
 def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:
@@ -274,23 +259,6 @@ def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
     return None
 
 
-RELATED = 2
-
-
-def related(claim: Claim, record: Record, ground: Ground) -> int:
-    """How much a claim names of what an action holds."""
-    own = holding(record)
-    tool = tool_of(record.tool, ground)
-    hits = sum(2 * (compare(value, own) == 1) for value in claim.values if value.sort != "number")
-    words = claim.nouns & own.words
-    score = hits + 2 * sum(len(word) > 2 and not word.isdigit() for word in words)
-    if tool is not None:
-        vocab = vocabulary(tool)
-        score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
-        score += verb_score(claim.verbs | claim.meaning, vocab, english()) > 0
-    return score
-
-
 def _unknown(claim: Claim, ground: Ground) -> Bound | None:
     """No tool does what the claim says: it is about all that was done, or about something that nothing here can do."""
     language = english()
@@ -299,14 +267,25 @@ def _unknown(claim: Claim, ground: Ground) -> Bound | None:
     if claim.verbs <= language.sets["generic"]:
         if claim.kind is Kind.PROMISED:
             return _imagined(claim, ground)
-        return _weak(claim, ground) or (_whole(claim, ground) if _by_the_speaker(claim, ground) else None)
+        summed = is_said_by_the_speaker(claim, _has_read(ground))
+        return _weak(claim, ground) or (_whole(claim, ground) if summed else None)
     if claim.verbs <= language.sets["requests"] and any(map(is_open, ground.records)):
         return None
-    if not _by_the_speaker(claim, ground):
+    if not is_said_by_the_speaker(claim, _has_read(ground)):
         return None
     if claim.verbs <= language.sets["looks"] and _has_read(ground) and not language.sets["teams"] & claim.words:
         return None
-    return _no_tool()
+    return _imagined_or_meant(claim, ground)
+
+
+def _imagined_or_meant(claim: Claim, ground: Ground) -> Bound | None:
+    """What fits no tool: an action that it names in other words, if any, else something that no tool can do."""
+    named = meant_by(claim, ground) if claim.kind is not Kind.PROMISED else []
+    if named and claim.kind is Kind.ONGOING:
+        return None
+    if named:
+        return _among(claim, named, tool_of(named[0].tool, ground))
+    return None if is_no_act(claim) else _no_tool()
 
 
 def _no_tool() -> Bound:
@@ -417,7 +396,11 @@ _ALL_OF = re.compile(
 
 def is_open(record: Record) -> bool:
     """Whether an action has begun or may still begin."""
-    return violation_of(Kind.ONGOING, record) is None and not is_settled_well(record)
+    return violation_of(Kind.ONGOING, record) is None and violation_of(Kind.DONE, record) not in SETTLED
+
+
+SETTLED = frozenset({None, Violation.UNEVIDENCED})
+"""What a done-claim about a success may be; the others are open."""
 
 
 def agreement(claim: Claim, record: Record) -> tuple[int, int]:
@@ -442,17 +425,7 @@ EITHER = frozenset({"date", "time"})
 """Of several values of these sorts one is enough: a range has an end that the action need not hold."""
 
 
-def holding(record: Record) -> Held:
-    """The values that a record holds, its evidence among them."""
-    return held(record.target, record.arguments, record.evidence)
-
-
 # Which tools a claim may be about
-
-
-def tool_of(name: str | None, ground: Ground) -> Tool | None:
-    """The disclosed tool of this name."""
-    return next((tool for tool in ground.tools if tool.name == name and tool.disclosed), None)
 
 
 def _tools(claim: Claim, ground: Ground) -> list[Tool]:

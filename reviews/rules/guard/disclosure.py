@@ -15,13 +15,13 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from reviews.rules.guard.binding import holding, tool_of
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.fitting import verb_score
 from reviews.rules.guard.frames import told
 from reviews.rules.guard.language import english, singular
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.relating import holding, tool_of
 from reviews.rules.guard.vocabulary import vocabulary
 
 STATES = {

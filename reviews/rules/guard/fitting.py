@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.language import Language, english
+from reviews.rules.guard.nominal import carried, verbs_of
 from reviews.rules.guard.records import Tool
 from reviews.rules.guard.vocabulary import Vocabulary, vocabulary
 
@@ -30,8 +31,9 @@ def _fit(
 ) -> int:
     score = 3 if any(phrase <= words for phrase in own.phrases) else 0
     score += verb_score(verbs, own, language)
-    if nouns & own.verbs:
-        score += 3 if not score else 0
+    made = carried(verbs, nouns, language)
+    if not score and (nouns & own.verbs or made & own.verbs or made & _verbs_in(own, language)):
+        score = 3
     if not score and not verbs & language.sets["generic"]:
         return 0
     direct = nouns & own.nouns
@@ -41,6 +43,11 @@ def _fit(
     if not direct and own.kin & kin_of(nouns, language):
         score += 1
     return score
+
+
+def _verbs_in(own: Vocabulary, language: Language) -> frozenset[str]:
+    """The verbs that the things of a tool are made of: the correction of "issue bill correction"."""
+    return frozenset(verb for noun in own.nouns for verb in verbs_of(noun, language))
 
 
 SYNONYM = 2

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
-from reviews.rules.guard.binding import Bound, related
+from reviews.rules.guard.binding import Bound
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well
 from reviews.rules.guard.folding import Folded, fold
@@ -22,6 +22,7 @@ from reviews.rules.guard.language import english
 from reviews.rules.guard.naming import lists
 from reviews.rules.guard.patterns import MENTION
 from reviews.rules.guard.records import Ground, Record
+from reviews.rules.guard.relating import related
 from reviews.rules.guard.scope import scope
 from reviews.rules.guard.segments import Sentence, sentences
 from reviews.rules.guard.slots import Told, leaves

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+from reviews.rules.guard.causatives import brought_about
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.promises import promised
 from reviews.rules.guard.views import Said, View, acts, goes_on
@@ -149,7 +150,7 @@ def _acted(view: View) -> Said | None:
     at = view.skip(agent + 1)
     perfect = words[at : at + 1] in (("have",), ("has",))
     if not perfect and words[at : at + 1] in (("took",), ("gave",), ("had",)):
-        return _with_noun(view, at)
+        return _had_done(view, at) or _with_noun(view, at)
     if words[at : at + 1] == ("did",):
         return None if "all" in words[:agent] else Said(Kind.DONE, "I did", frozenset({"do"}), at, agent=True)
     return _perfect(view, view.skip(at + 1)) if perfect else _simple(view, at)
@@ -167,7 +168,7 @@ def _perfect(view: View, at: int) -> Said | None:
         through = words[at : at + 1] == ("through",)
         return Said(Kind.DONE, "looked", frozenset({"look"}), at, agent=True) if through else None
     if words[at : at + 1] == ("had",):
-        return _with_noun(view, at)
+        return _had_done(view, at) or _with_noun(view, at)
     at = _late(view, at)
     return _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown") or view.lemmas(at, "base"))
 
@@ -216,6 +217,12 @@ def _with_noun(view: View, at: int) -> Said | None:
     )
 
 
+def _had_done(view: View, at: int) -> Said | None:
+    """had our supplier switch it."""
+    verbs = brought_about(view, at + 1) if view.words[at] == "had" else frozenset()
+    return Said(Kind.DONE, "I have done", verbs, at, agent=True) if acts(view, verbs) else None
+
+
 def _acted_too(view: View) -> Said | None:
     prior = view.prior
     if prior is None or not prior.agent or prior.kind is not Kind.DONE:
@@ -259,9 +266,18 @@ def _is_not_told(view: View, index: int, at: int, *, perfect: bool) -> bool:
     if word in {"get", "gets"} or "still" in view.words[:at] or view.has("modals", index):
         return True
     now = word in {"is", "are"}
-    if (view.has("others", index) and not now) or _by_others(view, at + 1):
+    others = view.has("others", index) and not now and not (perfect and _is_patient(view, index))
+    if others or _by_others(view, at + 1):
         return True
     return now and not perfect and view.has("policy")
+
+
+def _is_patient(view: View, index: int) -> bool:
+    """ "You have been moved", "she has been taken out": who is named before a perfect passive did not do it."""
+    at = index - 1
+    while at > 0 and (view.is_in(at, "adverbs") or view.words[at] in {"has", "have"}):
+        at -= 1
+    return at == 0 and view.words[index] == "been"
 
 
 def _unmarked(view: View, at: int) -> frozenset[str]:

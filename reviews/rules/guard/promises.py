@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from reviews.rules.guard.causatives import brought_about
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.views import Said, View, acts, goes_on
 
@@ -61,7 +62,7 @@ def _promised_verbs(view: View, at: int) -> frozenset[str]:
         case ("have",):
             late = range(at + 2, len(view.words))
             made = frozenset(verb for index in late for verb in view.lemmas(index, "participle", "unknown"))
-            return made or _had(view, at + 1)
+            return brought_about(view, at + 1) or made or _had(view, at + 1)
         case ("keep",) | ("let",) if view.words[at + 1 : at + 2] == ("you",):
             return frozenset()
         case ("come",) | ("get",) if view.words[at + 1 : at + 3] == ("back", "to"):

@@ -340,8 +340,8 @@ class _Reader:
                 :1
             ]
         return any(
-            word == "had" and following not in {"a", "another", "to", "the"}
-            for word, following in zip(words, [*words[1:], ""], strict=True)
+            word == "had" and following not in {"a", "another", "to", "the"} and not {"have", "has"} & set(words[:at])
+            for at, (word, following) in enumerate(zip(words, [*words[1:], ""], strict=True))
         )
 
     def _view(self, part: Chunk, parts: list[Chunk], index: int, prior: Said | None, block: Block) -> View:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from reviews.rules.guard.binding import Bound, related, tool_of
+from reviews.rules.guard.binding import Bound
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.disclosure import STATES, in_lower, is_told, is_told_faintly, plain_words
 from reviews.rules.guard.fitting import fit, verb_score
 from reviews.rules.guard.language import english
 from reviews.rules.guard.records import Ground, Record
+from reviews.rules.guard.relating import related, tool_of
 from reviews.rules.guard.vocabulary import vocabulary
 
 LEAST = 2
