@@ -211,9 +211,17 @@ def _weak(claim: Claim, ground: Ground) -> Bound | None:
     if best < RELATED:
         return _unbacked(claim, ground) or _unsaid(claim, [record for _, record in scored])
     bound = _among(claim, [record for score, record in scored if score == best], None)
-    if bound is not None and bound.code is Violation.WRONG_TARGET and _is_read(claim, ground):
+    wrong = bound is not None and bound.code is Violation.WRONG_TARGET
+    if bound is not None and wrong and (_is_read(claim, ground) or _is_of_another(claim, bound.records, ground)):
         return None
     return bound
+
+
+def _is_of_another(claim: Claim, records: tuple[Record, ...], ground: Ground) -> bool:
+    """Whether the ids that a claim in weak words names are all those of other successes."""
+    others = [holding(each) for each in ground.records if each not in records and is_settled_well(each)]
+    named = [value for value in (*claim.values, *claim.cited) if value.sort == "id"]
+    return bool(named) and all(any(compare(value, own) == 1 for own in others) for value in named)
 
 
 def _is_read(claim: Claim, ground: Ground) -> bool:

@@ -69,6 +69,7 @@ def _quantity(quote: str, record: Record) -> int:
 
 _THOUSANDS = re.compile(
     r"(?<=\b\d)[ \u00a0](?=\d{3}\b)|(?<=\b\d\d)[ \u00a0](?=\d{3}\b)|(?<=\b\d{3})[ \u00a0](?=\d{3}\b)"
+    r"|(?<=\d),(?=\d{3}\b)"
 )
 _QUANTITIES = frozenset({"qty", "quantity", "count"})
 
