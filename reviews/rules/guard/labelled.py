@@ -4,6 +4,7 @@
    like a value: it has a figure, or is written large.
 2. "Marked Closed Won", "set to High": what a change of a condition came to is told of the argument that holds a
    condition (a stage, a status, a priority), where it is written large.
+3. "Branch redis-bump", "the spring-eu list": a name of several parts beside the name of an argument is told of it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _TO = re.compile(
 )
 
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+
+
 def labelled(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Rule 1."""
     for slot in slots:
@@ -29,9 +33,29 @@ def labelled(slots: list[Slot], told: Told, record: Record) -> str | None:
             continue
         if stands_in(slot.value, told.whole):
             continue
-        named = re.search(rf"\b{slot.name}\s?(?:of|is|is now|now|as|to|:|=|-)\s?([\w.+-]+)", told.shown, re.IGNORECASE)
-        value = named[1].rstrip(".") if named else ""
-        if _is_value(value) and _is_value(slot.shown) and told.is_strange(value.lower()):
+        named = re.search(rf"\b{slot.name}\s?(?:of|is|is now|now|as|to|:|=|-)\s?([\w.,+-]+)", told.shown, re.IGNORECASE)
+        value = _THOUSANDS.sub("", named[1].rstrip(".,")) if named else ""
+        if (
+            value.lower() != slot.value
+            and _is_value(value)
+            and _is_value(slot.shown)
+            and told.is_strange(value.lower())
+        ):
+            return slot.name
+    return None
+
+
+_PARTED = r"([a-z0-9]+(?:[-_./][a-z0-9]+)+)"
+
+
+def codes(slots: list[Slot], told: Told, record: Record) -> str | None:
+    """Rule 3."""
+    for slot in slots:
+        if len(slot.name) < 4 or not slot.name.isalpha() or slot.name not in told.about or " " in slot.value:
+            continue
+        named = re.search(rf"\b{slot.name}\s{_PARTED}(?![\w@])|(?<![\w@]){_PARTED}\s{slot.name}\b", told.about)
+        value = (named[1] or named[2]) if named else ""
+        if value and told.is_strange(value) and not stands_in(slot.value, told.whole):
             return slot.name
     return None
 

@@ -106,7 +106,7 @@ def lists(slots: list[Slot], told: Told, record: Record) -> str | None:
 
 
 def choices(slots: list[Slot], told: Told, record: Record) -> str | None:
-    """Rule 4."""
+    """Rule 4; words of two letters ("up", "no") mean much else."""
     for slot in slots:
         own = _group(slot.value) if slot.name else None
         if own is None:
@@ -115,16 +115,17 @@ def choices(slots: list[Slot], told: Told, record: Record) -> str | None:
         if any(stands_in(word, told.whole) for word in words):
             continue
         for word in _classes()[number]:
-            if word not in words and stands_in(word, told.about) and told.is_strange(word):
+            if len(word) > 2 and word not in words and stands_in(word, told.about) and told.is_strange(word):
                 return slot.name
     return None
 
 
 def _group(value: str) -> tuple[int, frozenset[str]] | None:
     """The class that a value is a word of, and the words that mean the same."""
+    parts = {value, *(re.split(r"[-_.]", value)[1:] if " " not in value else ())}
     for number, groups in enumerate(english().data["reading"]["choices"]):
         for group in groups:
-            if value in group:
+            if not parts.isdisjoint(group):
                 return number, frozenset(group)
     return None
 
@@ -136,11 +137,34 @@ def _classes() -> tuple[frozenset[str], ...]:
     )
 
 
-_MANY = frozenset({"qty", "quantity", "count", "copies", "units", "guests", "party", "pax", "covers", "replicas"})
+_MANY = frozenset(
+    {
+        "qty",
+        "quantity",
+        "count",
+        "copies",
+        "units",
+        "guests",
+        "party",
+        "pax",
+        "covers",
+        "replicas",
+        "pieces",
+        "boxes",
+        "bags",
+        "seats",
+        "tickets",
+        "items",
+        "nights",
+        "rooms",
+        "recipients",
+        "instances",
+    }
+)
 _RESULT = re.compile(r"\b(?:rows?|affected|count|deleted|updated|removed|records?|items|files|sent)\b")
 _THINGS = re.compile(
     r"(?<![\w.,:/$\u20ac\u00a3#-])(\d{1,6}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
-    r"(?:\s(?!of\b|out\b)[a-z]{3,}|(?=\s*$|\s*\n))"
+    r"(?:\s(?!of\b|out\b)(?:\d+\s?[a-z]{1,2}\s)?[a-z]{3,}|(?=\s*$|\s*\n))"
 )
 
 

@@ -18,6 +18,9 @@ from reviews.rules.guard.records import Record
 FREE = frozenset({"text", "body", "message", "note", "reason", "sql", "query", "content", "comment", "description"})
 MOST = 120
 COUNTS: dict[str, int] = english().data["reading"]["numbers"]
+_TENS = "|".join(word for word, number in COUNTS.items() if number >= 20)
+NUMERAL = rf"(?:(?:{_TENS})[- ](?:{'|'.join(list(COUNTS)[:9])})|{'|'.join(sorted(COUNTS, key=len, reverse=True))})"
+"""A number in words: "seven", "thirty-six"."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,11 @@ def numbers_in(text: str) -> set[Decimal]:
     return {counted(each) for each in _FIGURES.findall(text)}
 
 
-_FIGURES = re.compile(rf"\d{{1,3}}(?:[, ]\d{{3}})+(?!\d)|\d+(?:\.\d+)?|\b(?:{'|'.join(COUNTS)})\b")
+_FIGURES = re.compile(rf"\d{{1,3}}(?:[, ]\d{{3}})+(?!\d)|\d+(?:\.\d+)?|\b{NUMERAL}\b")
 
 
 def counted(text: str) -> Decimal:
-    """A number in figures or in a word."""
-    return Decimal(COUNTS.get(text, text.replace(",", "").replace(" ", "")))
+    """A number in figures or in words."""
+    if text[0].isalpha():
+        return Decimal(sum(COUNTS[part] for part in re.split("[- ]", text)))
+    return Decimal(text.replace(",", "").replace(" ", ""))

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 
-from reviews.rules.guard.labelled import complements, labelled
+from reviews.rules.guard.labelled import codes, complements, labelled
 from reviews.rules.guard.moments import Moments, held_moments, moments, same_day, same_time
 from reviews.rules.guard.naming import choices, counts, lists, near_names, people
+from reviews.rules.guard.near_misses import inscriptions, near_letters, settings, signed, transposed, windows
 from reviews.rules.guard.records import Record
-from reviews.rules.guard.slots import COUNTS, Slot, Told, counted, decimal_of, numbers_in, slots_of, stands_in
+from reviews.rules.guard.slots import NUMERAL, Slot, Told, counted, decimal_of, numbers_in, slots_of, stands_in
 
 _MONEY = re.compile(
     r"(?:[$\u20ac\u00a3\u00a5]|\b(?:usd|eur|gbp|chf|jpy|inr|cad|aud)\s?)\s?(\d[\d,]*(?:\.\d{1,2})?)"
@@ -44,9 +45,7 @@ _UNITS = {
     "person": ("people", "persons", "guests", "guest", "pax", "covers", "party", "seats", "attendees", "headcount"),
 }
 _UNIT = {name: unit for unit, names in _UNITS.items() for name in names}
-_QUANTITY = re.compile(
-    rf"(?<![\w.,:/$\u20ac\u00a3#-])(\d+(?:\.\d+)?|{'|'.join(COUNTS)})(\s?)(%|\u00b0c?|[a-z]+)(?![\w/])"
-)
+_QUANTITY = re.compile(rf"(?<![\w.,:/$\u20ac\u00a3#-])(\d+(?:\.\d+)?|{NUMERAL})(\s?)(%|\u00b0c?|[a-z]+)(?![\w/])")
 
 
 Rule = Callable[[list[Slot], Told, Record], str | None]
@@ -232,5 +231,6 @@ def _is_sibling(one: str, other: str) -> bool:
 
 RULES: tuple[Rule, ...] = (
     *(_days, _times, _money, _quantities, _numbered, _parted),
-    *(people, near_names, lists, choices, counts, labelled, complements),
+    *(people, near_names, lists, choices, counts, labelled, complements, codes),
+    *(transposed, near_letters, signed, settings, windows, inscriptions),
 )
