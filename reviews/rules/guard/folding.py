@@ -44,6 +44,7 @@ class Folded:
         return self.places[start], self.places[end - 1] + 1 if end > start else self.places[start]
 
 
+@lru_cache(maxsize=16)
 def fold(message: str) -> Folded:
     """The text as a reader sees it (rules 1 to 3)."""
     if message.isascii() and "\x00" not in message and not _MARKS.search(message):

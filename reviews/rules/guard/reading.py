@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from reviews.rules.guard.claims import Claim
@@ -51,44 +52,49 @@ _OF = re.compile(
 
 def claims_in(message: str, ground: Ground) -> list[Claim]:
     """The claims of a message, in order."""
-    language = english()
-    folded = fold(message)
-    if any(marker in message for marker in MARKERS):
-        folded = _without_frames(folded, ground)
-    folded = _without_quotes(folded)
+    readers = _read_once(message, ground)
+    if not readers:
+        return []
+    folded, language = readers[0].folded, english()
     stale = any(record.stale for record in ground.records)
     doubt = _doubt(folded.lower, language)
     found: list[Claim] = []
     section = ""
-    read = list(sentences(folded))
-    for index, sentence in enumerate(read):
+    for reader in readers:
+        sentence = reader.sentence
         section = _section(folded, sentence, section, language)
         if section and sentence.block.kind in {"item", "row"} and sentence.block.ticked is not True:
             continue
-        reader = _Reader(folded, sentence, language, message)
-        beside = _beside(folded, sentence, read[index + 1 : index + 6])
-        own = [_weighed(each, doubt, beside) for each in reader.claims()]
+        own = [_weighed(each, doubt) for each in reader.claims()]
         if stale and not sentence.question:
             own += reader.conditions(own)
         found.extend(own)
     return found
 
 
-def statements(message: str, ground: Ground) -> list[Claim]:
+def statements(message: str, ground: Ground, *, denials: bool = False) -> Iterator[Claim]:
     """What a message states or denies, whether a pattern finds a claim in it or not: no questions, no conditions."""
-    language = english()
+    for reader in _read_once(message, ground):
+        if not reader.sentence.question:
+            yield from reader.stated(denials=denials)
+
+
+def _read_once(message: str, ground: Ground) -> tuple[_Reader, ...]:
+    """The sentences of a message, each ready to be read for claims and for statements."""
     folded = fold(message)
     if any(marker in message for marker in MARKERS):
         folded = _without_frames(folded, ground)
-    folded = _without_quotes(folded)
+    return _readers(message, folded.text, _without_quotes(folded).lower)
+
+
+@lru_cache(maxsize=8)
+def _readers(message: str, text: str, lower: str) -> tuple[_Reader, ...]:
+    folded, language = Folded(text, lower, fold(message).places), english()
     read = list(sentences(folded))
-    found: list[Claim] = []
-    for index, sentence in enumerate(read):
-        if sentence.question:
-            continue
-        beside = _beside(folded, sentence, read[index + 1 : index + 6])
-        found += [replace(each, beside=beside) for each in _Reader(folded, sentence, language, message).stated()]
-    return found
+    return tuple(
+        _Reader(folded, each, language, message, _beside(folded, each, read[index + 1 : index + 6]))
+        for index, each in enumerate(read)
+    )
 
 
 def _beside(folded: Folded, sentence: Sentence, following: list[Sentence]) -> str:
@@ -128,11 +134,12 @@ def _doubt(text: str, language: Language) -> int:
     return int(bool(words & language.sets["hedging"]))
 
 
-def _weighed(claim: Claim, doubt: int, beside: str) -> Claim:
+def _weighed(claim: Claim, doubt: int) -> Claim:
     """A weak claim counts only in a message that tells of nothing open; what cites a receipt always does."""
     enough = 1 if claim.rule == MENTION else 2
     loose = claim.weak and claim.rule in LOOSE and doubt >= enough and not claim.whole and not claim.cited
-    return replace(claim, loose=loose, result=claim.result and doubt < 2, beside=beside)
+    result = claim.result and doubt < 2
+    return replace(claim, loose=loose, result=result) if loose or result != claim.result else claim
 
 
 _QUOTE = re.compile(r'"[^"]{0,2000}"')
@@ -180,16 +187,25 @@ def _is_of_others(view: View) -> bool:
 class _Reader:
     """One sentence being read."""
 
-    def __init__(self, folded: Folded, sentence: Sentence, language: Language, message: str) -> None:
+    def __init__(self, folded: Folded, sentence: Sentence, language: Language, message: str, beside: str) -> None:
         self.folded = folded
         self.sentence = sentence
         self.language = language
         self.message = message
+        self.beside = beside
         self.text = folded.lower[sentence.start : sentence.end]
-        self.values = [
-            Value(value.sort, value.key, value.start + sentence.start, value.end + sentence.start)
-            for value in values(self.text)
-        ]
+
+    @cached_property
+    def values(self) -> list[Value]:
+        """The values of the sentence, with their places in the folded text."""
+        start = self.sentence.start
+        return [Value(each.sort, each.key, each.start + start, each.end + start) for each in values(self.text)]
+
+    @cached_property
+    def parts(self) -> list[Chunk]:
+        """The chunks of the sentence."""
+        found = tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language)
+        return chunks(found, self.language)
 
     def claims(self) -> Iterator[Claim]:
         """The claims of the sentence (rules 1 to 3)."""
@@ -204,7 +220,7 @@ class _Reader:
         if bare in self.language.bare and not self.sentence.question and not block.fenced:
             yield self._bare(self.sentence.start, self.sentence.end)
             return
-        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        parts = self.parts
         if self.sentence.question:
             parts = self._unasked(parts)
         yield from self._read(parts, block)
@@ -239,20 +255,20 @@ class _Reader:
             elif self._tells(part):
                 prior = None
 
-    def stated(self) -> Iterator[Claim]:
+    def stated(self, *, denials: bool) -> Iterator[Claim]:
         """The chunks that plainly state something: nothing conditional, denied, possible, reported or told to do."""
         block = self.sentence.block
         if block.fenced or block.ticked is False:
             return
         conditional = False
-        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        parts = self.parts
         for index, part in enumerate(parts):
             conditional = self._is_conditional(part, index, before=conditional)
             view = self._view(part, parts, index, None, block)
             if denied(view) and not conditional:
                 yield self._claim(Said(Kind.FAILED, TOLD, self._verbs(part), 0, weak=True), part, parts, index)
                 continue
-            if conditional or self._reported(parts, index) or _is_possible(view) or _is_of_others(view):
+            if denials or conditional or self._reported(parts, index) or _is_possible(view) or _is_of_others(view):
                 continue
             if part.words[0] in {"will", "your"} and "will" in part.words:
                 continue
@@ -308,7 +324,7 @@ class _Reader:
 
     def conditions(self, own: list[Claim]) -> Iterator[Claim]:
         """What is told as current: it must not rest on a reading that is out of date (R-CG-08)."""
-        parts = chunks(tokens(self.folded.lower, self.sentence.start, self.sentence.end, self.language), self.language)
+        parts = self.parts
         sets = self.language.sets
         if any(word in sets["hedged"] for part in parts for word in part.words):
             return
@@ -328,7 +344,7 @@ class _Reader:
                 and part.lead not in sets["conditional"]
             ):
                 found = Said(Kind.DONE, "told as current", frozenset(), 0)
-                yield replace(self._claim(found, part, [part], 0), state=True, whole=False, weak=False)
+                yield replace(self._claim(found, part, [part], 0), state=True, whole=False, weak=False, beside="")
 
     def _reported(self, parts: list[Chunk], index: int) -> bool:
         """Whether a chunk is what somebody is said to have said."""
@@ -362,7 +378,8 @@ class _Reader:
 
     def _bare(self, start: int, end: int) -> Claim:
         span = self.folded.span(start, end)
-        return Claim(*span, self.message[span[0] : span[1]], Kind.DONE, "says done", whole=True)
+        quote = self.message[span[0] : span[1]]
+        return Claim(*span, quote, Kind.DONE, "says done", whole=True, beside=self.beside)
 
     def _claim(self, found: Said, part: Chunk, parts: list[Chunk], index: int) -> Claim:
         words = list(part.words)
@@ -404,6 +421,7 @@ class _Reader:
             follows=self._follows(part),
             tense=self._tense(found, parts, part),
             result=found.weak and self._is_result(found, part.words),
+            beside=self.beside,
         )
 
     def _meaning(self, found: Said, words: list[str]) -> frozenset[str]:

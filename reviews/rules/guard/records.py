@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
+
+from reviews.rules.guard.values import Held, held
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Record:
     contradicted: bool = False
     stale: bool = False
     at: datetime | None = None
+
+    @cached_property
+    def held(self) -> Held:
+        """The values that it holds, its evidence among them."""
+        return held(self.target, self.arguments, self.evidence)
 
 
 @dataclass(frozen=True)

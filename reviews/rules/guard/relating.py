@@ -10,7 +10,7 @@ from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.fitting import verb_score
 from reviews.rules.guard.language import english
 from reviews.rules.guard.records import Ground, Record, Tool
-from reviews.rules.guard.values import Held, compare, held
+from reviews.rules.guard.values import Held, compare
 from reviews.rules.guard.vocabulary import vocabulary
 
 RELATED = 2
@@ -32,7 +32,7 @@ def related(claim: Claim, record: Record, ground: Ground) -> int:
 
 def holding(record: Record) -> Held:
     """The values that a record holds, its evidence among them."""
-    return held(record.target, record.arguments, record.evidence)
+    return record.held
 
 
 def tool_of(name: str | None, ground: Ground) -> Tool | None:

@@ -35,7 +35,7 @@ Found = Iterator[tuple[Claim, Bound]]
 
 
 def untold(
-    statements: Callable[[], Iterable[Claim]], message: str, ground: Ground, judged: Sequence[tuple[Claim, Bound]]
+    statements: Callable[[bool], Iterable[Claim]], message: str, ground: Ground, judged: Sequence[tuple[Claim, Bound]]
 ) -> Found:
     """What a message states of actions whose end it tells nowhere (rules 1 and 2), beside what was judged already."""
     named = [each.records for claim, each in judged if each.code is not None and not claim.whole]
@@ -46,7 +46,7 @@ def untold(
         return
     text = in_lower(message)
     borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
-    stated = list(statements())
+    stated = list(statements(False))
     done = [each for each in stated if each.kind is Kind.DONE]
     for record in silent:
         code = violation_of(Kind.DONE, record)
@@ -58,13 +58,13 @@ def untold(
             yield from ((each, Bound(code, (record,), tool)) for each in told)
 
 
-def _denied_successes(statements: Callable[[], Iterable[Claim]], message: str, ground: Ground) -> Found:
+def _denied_successes(statements: Callable[[bool], Iterable[Claim]], message: str, ground: Ground) -> Found:
     """What denies the end of an action that came to a good one, where none came to a bad one (rule 2, R-CG-21)."""
     changed = [each for each in ground.records if _changes(each, ground)]
     good = [each for each in changed if is_settled_well(each)]
     if not good or len(good) != len(changed) or not _FAILED.search(in_lower(message)):
         return
-    for claim in statements():
+    for claim in statements(True):
         if claim.kind is not Kind.FAILED or not _DENIED.search(claim.quote.lower()):
             continue
         for record in good:

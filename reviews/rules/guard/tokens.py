@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from reviews.rules.guard.language import Language
 
@@ -25,8 +27,7 @@ _MONTH = re.compile(r"\d(?:st|nd|rd|th)? may|may \d")
 MARKS = frozenset(",;:()[]|\u2014\u2192+=&") | {"->", "=>", "-"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One word, value, quote or mark, in lower case, with its place in the folded text."""
 
     text: str
@@ -35,15 +36,15 @@ class Token:
     kind: str
 
 
-@dataclass(slots=True)
+@dataclass
 class Chunk:
-    """A run of tokens between two boundaries; `lead` is what it follows."""
+    """A run of tokens between two boundaries; `lead` is what it follows. It is whole before its words are asked for."""
 
     lead: str
     tokens: list[Token] = field(default_factory=list)
     mark: str = ""
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """The texts of its tokens."""
         return [token.text for token in self.tokens]

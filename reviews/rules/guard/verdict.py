@@ -98,7 +98,7 @@ def _judged(
     pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
     spread = list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
     judged = with_other_values(spread, message, ground)
-    return judged + list(untold(lambda: statements(message, ground), message, ground, judged))
+    return judged + list(untold(lambda denials: statements(message, ground, denials=denials), message, ground, judged))
 
 
 def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: Ground) -> Bound | None:
