@@ -98,7 +98,7 @@ def _meant(claim: Claim, ground: Ground) -> Bound | None:
 def _may_promise(claim: Claim, tool: Tool) -> bool:
     """Whether a tool can do what is promised: by its verb, or where the words do not say what will be done."""
     own = vocabulary(tool)
-    known = verb_score(claim.verbs, own, english()) or any(phrase <= claim.words for phrase in own.phrases)
+    known = verb_score(claim.verbs, own) or any(phrase <= claim.words for phrase in own.phrases)
     return bool(known or claim.verbs & english().sets["generic"] or claim.verbs <= own.nouns)
 
 
@@ -192,7 +192,7 @@ def _told_failed(claim: Claim, tools: list[Tool], ground: Ground) -> Bound | Non
     records = [record for record in ground.records if record.tool in names]
     if not records:
         return _weak(claim, ground)
-    if claim.rule == STOPPED and any(verb_score(claim.verbs, vocabulary(tool), english()) for tool in tools):
+    if claim.rule == STOPPED and any(verb_score(claim.verbs, vocabulary(tool)) for tool in tools):
         # "pm_31 stopped": what sounds like a failure is what the tool does.
         claim = replace(claim, kind=Kind.DONE)
     return _among(claim, records, tools[0])
@@ -236,7 +236,7 @@ def _may_mean(claim: Claim, record: Record, ground: Ground) -> bool:
     if tool is None:
         return True
     own = vocabulary(tool)
-    return bool(verb_score(claim.verbs, own, english()) or claim.verbs & own.nouns or claim.nouns & own.verbs)
+    return bool(verb_score(claim.verbs, own) or claim.verbs & own.nouns or claim.nouns & own.verbs)
 
 
 def steps_of(ground: Ground) -> list[Record]:
@@ -261,7 +261,7 @@ def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
         return None
     for tool in ground.tools:
         own = vocabulary(tool)
-        meant = verb_score(claim.verbs | claim.meaning, own, english()) and claim.nouns & own.nouns
+        meant = verb_score(claim.verbs | claim.meaning, own) and claim.nouns & own.nouns
         if tool.mutating and tool.disclosed and meant and all(record.tool != tool.name for record in ground.records):
             return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
     return None
@@ -455,6 +455,6 @@ def _may_be(claim: Claim, tool: Tool) -> bool:
 
 def _holds(claim: Claim, tool: Tool, ground: Ground) -> bool:
     """Whether a tool may be meant by its verb, and one of its actions holds a value that the claim names."""
-    if not verb_score(claim.verbs, vocabulary(tool), english()):
+    if not verb_score(claim.verbs, vocabulary(tool)):
         return False
     return any(agreement(claim, record)[0] for record in ground.records if record.tool == tool.name)

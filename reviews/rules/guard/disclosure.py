@@ -131,7 +131,7 @@ def _is_own(words: str, code: Violation, tool: Tool | None) -> bool:
     first = _WORD.search(words)
     if tool is None or first is None or code not in BAD_ENDS:
         return False
-    return verb_score(english().lemmas(first.group()), vocabulary(tool), english()) > 0
+    return verb_score(english().lemmas(first.group()), vocabulary(tool)) > 0
 
 
 BAD_ENDS = frozenset({Violation.MISREAD, Violation.REVERSED})

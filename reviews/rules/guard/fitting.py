@@ -30,7 +30,7 @@ def _fit(
     verbs: frozenset[str], nouns: frozenset[str], words: frozenset[str], own: Vocabulary, language: Language
 ) -> int:
     score = 3 if any(phrase <= words for phrase in own.phrases) else 0
-    score += verb_score(verbs, own, language)
+    score += verb_score(verbs, own)
     made = carried(verbs, nouns, language)
     if not score and (nouns & own.verbs or made & own.verbs or made & _verbs_in(own, language)):
         score = 3
@@ -59,12 +59,11 @@ def _names_other_things(nouns: frozenset[str], own: Vocabulary, language: Langua
     return bool(known) and bool(own.kin) and not known & own.kin and not nouns & own.loose
 
 
-def verb_score(verbs: Iterable[str], own: Vocabulary, language: Language) -> int:
+def verb_score(verbs: Iterable[str], own: Vocabulary) -> int:
     """3 for a verb of the tool's own, 2 for one of the same sense, else 0."""
     if any(verb in own.verbs for verb in verbs):
         return 3
-    synonyms = {each for verb in own.verbs for each in language.data["senses"].get(verb, ())}
-    return 2 if any(verb in synonyms for verb in verbs) else 0
+    return 2 if any(verb in own.synonyms for verb in verbs) else 0
 
 
 def kin_of(nouns: Iterable[str], language: Language) -> frozenset[str]:

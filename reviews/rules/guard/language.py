@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -39,7 +39,11 @@ class Language:
 
     def lemmas(self, word: str) -> frozenset[str]:
         """The verbs that a word may be a form of."""
-        return frozenset(form.lemma for form in self.forms.get(word, ()))
+        return self._lemmas.get(word, _NONE)
+
+    @cached_property
+    def _lemmas(self) -> Mapping[str, frozenset[str]]:
+        return {word: frozenset(form.lemma for form in forms) for word, forms in self.forms.items()}
 
     def contracted(self, words: str) -> str:
         """A phrase with "you are" as "you're", as the idioms are written."""
@@ -47,11 +51,17 @@ class Language:
 
     def phrasal(self, words: list[str]) -> list[str]:
         """The words with each verb and its particle as the one verb that they mean: "called off" is "cancel"."""
+        if self._particles.isdisjoint(words):
+            return words
         made: list[str] = []
         for word in words:
-            meant = self._meant(made[-1], word) if made else None
+            meant = self._meant(made[-1], word) if made and word in self._particles else None
             made = [*made[:-1], meant] if meant else [*made, word]
         return made
+
+    @cached_property
+    def _particles(self) -> frozenset[str]:
+        return frozenset(phrase.partition(" ")[2] for phrase in self.data["reading"]["particles"])
 
     def _meant(self, verb: str, particle: str) -> str | None:
         known = self.data["reading"]["particles"]
@@ -68,6 +78,10 @@ class Language:
         return frozenset(sense for lemma in lemmas for sense in self.senses.get(lemma, ()))
 
 
+_NONE: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=8192)
 def singular(word: str) -> str:
     """A noun without its plural ending."""
     if len(word) > 4 and word.endswith("ies"):

@@ -193,6 +193,7 @@ class _Reader:
         self.language = language
         self.message = message
         self.beside = beside
+        self._past: dict[int, bool] = {}
         self.text = folded.lower[sentence.start : sentence.end]
 
     @cached_property
@@ -465,9 +466,16 @@ class _Reader:
 
     def _is_past(self, part: Chunk) -> bool:
         """Whether it tells of a past time: a month or a day, the 4th, a time at its head."""
-        words = part.words
+        known = self._past.get(part.start)
+        if known is None:
+            known = self._past[part.start] = self._tells_of_past(part.words)
+        return known
+
+    def _tells_of_past(self, words: list[str]) -> bool:
         past, until = self.language.sets["past_times"], {"for", "from", "to", "until", "till", "by"}
-        if any(word in past and before not in until for before, word in pairwise(["", *words])):
+        if not past.isdisjoint(words) and any(
+            word in past and before not in until for before, word in pairwise(["", *words])
+        ):
             return True
         clock = _CLOCK.match(words[0]) or any(one == "at" and _CLOCK.match(other) for one, other in pairwise(words))
         return bool(clock) or any(_PAST.fullmatch(word) for word in words)

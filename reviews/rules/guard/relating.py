@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.fitting import verb_score
-from reviews.rules.guard.language import english
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.values import Held, compare
 from reviews.rules.guard.vocabulary import vocabulary
@@ -26,7 +25,7 @@ def related(claim: Claim, record: Record, ground: Ground) -> int:
     if tool is not None:
         vocab = vocabulary(tool)
         score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
-        score += verb_score(claim.verbs | claim.meaning, vocab, english()) > 0
+        score += verb_score(claim.verbs | claim.meaning, vocab) > 0
     return score
 
 

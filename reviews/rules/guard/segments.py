@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from reviews.rules.guard.folding import Folded
 
@@ -88,8 +89,17 @@ def _row_ticked(text: str) -> bool | None:
     return False if any(mark in text for mark in "✗✘❌✖☒") else None
 
 
-def sentences(folded: Folded) -> Iterator[Sentence]:
+def sentences(folded: Folded) -> tuple[Sentence, ...]:
     """The sentences, in order (rule 3)."""
+    return _sentences_of(folded.lower)
+
+
+@lru_cache(maxsize=16)
+def _sentences_of(lower: str) -> tuple[Sentence, ...]:
+    return tuple(_sentences(Folded(lower, lower, None)))
+
+
+def _sentences(folded: Folded) -> Iterator[Sentence]:
     for block in blocks(folded):
         start = block.start
         for stop in _END.finditer(folded.lower, block.start, block.end):

@@ -69,11 +69,7 @@ def _denied_successes(statements: Callable[[bool], Iterable[Claim]], message: st
             continue
         for record in good:
             tool = tool_of(record.tool, ground)
-            if (
-                tool
-                and related(claim, record, ground) >= SURELY
-                and verb_score(claim.verbs, vocabulary(tool), english())
-            ):
+            if tool and related(claim, record, ground) >= SURELY and verb_score(claim.verbs, vocabulary(tool)):
                 yield claim, Bound(Violation.MISREAD, (record,), tool)
                 break
 

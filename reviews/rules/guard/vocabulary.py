@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from reviews.rules.guard.language import Language, english, looks_past, unknown_verb
 from reviews.rules.guard.records import Tool
@@ -27,6 +27,12 @@ class Vocabulary:
     kin: frozenset[str]
     loose: frozenset[str]
     phrases: tuple[frozenset[str], ...]
+
+    @cached_property
+    def synonyms(self) -> frozenset[str]:
+        """The verbs of the same sense as one of its own."""
+        known = english().data["senses"]
+        return frozenset(each for verb in self.verbs for each in known.get(verb, ()))
 
 
 @lru_cache(maxsize=4096)
