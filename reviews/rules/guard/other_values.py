@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from reviews.rules.guard.binding import Bound
 from reviews.rules.guard.claims import Claim
@@ -75,9 +76,14 @@ def _tells(sentence: Sentence, folded: Folded) -> bool:
     sets = english().sets
     if not words or words[0] in sets["conditional_starts"] or words[0] in sets["planning"]:
         return False
-    return not set(words) & (
-        (sets["negators"] | sets["modals"] | sets["conditional"] | PAST) - {"without", "since", "until"}
-    )
+    return _silencing().isdisjoint(words)
+
+
+@cache
+def _silencing() -> frozenset[str]:
+    """The words of a denial, a possibility, a condition and of what was so before."""
+    sets = english().sets
+    return (sets["negators"] | sets["modals"] | sets["conditional"] | PAST) - {"without", "since", "until"}
 
 
 PAST = frozenset({"was", "were", "had", "originally", "previously"})

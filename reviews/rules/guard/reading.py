@@ -321,7 +321,7 @@ class _Reader:
     def _is_part(self, parts: list[Chunk], index: int) -> bool:
         """Whether it says how much of a whole was done: "1 of 3" tells that not all was."""
         text = " ".join(word for part in parts[index : index + 2] for word in part.words)
-        return any(one != other for one, other in _OF.findall(text))
+        return " of " in text and any(one != other for one, other in _OF.findall(text))
 
     def conditions(self, own: list[Claim]) -> Iterator[Claim]:
         """What is told as current: it must not rest on a reading that is out of date (R-CG-08)."""
@@ -356,7 +356,7 @@ class _Reader:
             return (any(word in self.language.sets["speech"] for word in before) and "had" in words) or "you" in before[
                 :1
             ]
-        return any(
+        return "had" in words and any(
             word == "had" and following not in {"a", "another", "to", "the"} and not {"have", "has"} & set(words[:at])
             for at, (word, following) in enumerate(zip(words, [*words[1:], ""], strict=True))
         )

@@ -74,20 +74,21 @@ def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Tok
             kind, found = "word", found[1:-1].strip()
         if kind == "value" and _WORD.fullmatch(found):
             kind, found = "word", found.replace("e-mail", "email")
-        found = _month(found, text, match.start(), end)
+        start, stop = match.span()
+        found = _month(found, text, start, end)
         if kind != "word":
-            yield Token(found.strip("`"), match.start(), match.end(), kind)
+            yield Token(found.strip("`"), start, stop, kind)
             continue
         bare = found.strip("'-")
         parts = contractions.get(bare)
         if parts is not None:
             for part in parts.split():
-                yield Token(part, match.start(), match.end(), "word")
+                yield Token(part, start, stop, "word")
         elif bare.endswith("'s") and len(bare) > 2:
-            yield Token(bare[:-2], match.start(), match.end() - 2, "word")
-            yield Token("'s", match.end() - 2, match.end(), "word")
+            yield Token(bare[:-2], start, stop - 2, "word")
+            yield Token("'s", stop - 2, stop, "word")
         else:
-            yield Token(bare, match.start(), match.end(), "word")
+            yield Token(bare, start, stop, "word")
 
 
 def _month(word: str, text: str, at: int, end: int) -> str:

@@ -24,7 +24,7 @@ class Said:
     agent: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class View:
     """The words of one chunk, and what is known of what stands around it."""
 
