@@ -23,6 +23,7 @@ from counterfoil.problems import Problem, Unreachable
 from example import environment, shop
 from example.cases import BY_NAME, ORDINARY, TABLE, Case
 from example.stage import Sent, Stage
+from example.words import hasty
 
 log = logging.getLogger("example.agent")
 
@@ -90,7 +91,20 @@ class Sender:
         log.info("%s: %s", case.name, sent.code or sent.action_id or sent.state)
         if sent.action_id:
             self._open |= dict.fromkeys(sent.steps or (sent.action_id,), sent)
+            self._say(sent)
+        else:
+            self._stage.sessions.pop(sent.session_id, None)
         return True
+
+    def _say(self, sent: Sent) -> None:
+        """Tell the user what the guard lets through, and forget it where the console is away."""
+        session, words = self._stage.sessions.get(sent.session_id), hasty(sent)
+        if session is None or words is None:
+            return
+        try:
+            log.info("%s: the user is told: %s", sent.case, session.guarded(words))
+        except (Problem, Unreachable) as fault:
+            log.warning("%s: the guard could not be asked, nothing is told: %s", sent.case, fault)
 
     def _follow(self) -> int:
         """Ask what became of the open actions; the number of those that wait for people."""
@@ -108,6 +122,8 @@ class Sender:
             if report.completed or report.code == "COMPENSATED" or state in _ENDED:
                 del self._open[action_id]
                 log.info("%s may be told: %s", sent.case, report.text)
+                self._say(sent)
+                self._stage.sessions.pop(sent.session_id, None)
         return waiting
 
     def _done(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ will see; it is documentation, and nothing reads it to decide anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from counterfoil.agent import Call
@@ -46,7 +46,7 @@ def _refund(stage: Stage, case: Case) -> Sent:
 
 
 def _approved_refund(stage: Stage, case: Case) -> Sent:
-    return _refund(Stage(stage.shop, stage.agent, approved=True), case)
+    return _refund(replace(stage, approved=True), case)
 
 
 def _delete(stage: Stage, case: Case) -> Sent:

@@ -6,7 +6,7 @@ import hashlib
 import random
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,11 +59,15 @@ class Sent:
 
 @dataclass(frozen=True)
 class Stage:
-    """The shop and the agent together; `approved` sends refunds through the tool that people approve."""
+    """The shop and the agent together; `approved` sends refunds through the tool that people approve.
+
+    `sessions` are those that it opened, until somebody takes them out.
+    """
 
     shop: Shop
     agent: Agent
     approved: bool = False
+    sessions: dict[str, Session] = field(default_factory=dict)
 
     @property
     def refund_tool(self) -> str:
@@ -115,6 +119,7 @@ class Stage:
     ) -> Sent:
         """Open a session for the goal and make one call; `restated` is what the call says it is for."""
         session = self.agent.open_session(goal=goal, ttl_seconds=SESSION_S, tools=tools)
+        self.sessions[session.session_id] = session
         intended = {"target_resource": target, "expected_predicates": list(outcome)}
         call = Call(
             tool=tool,
