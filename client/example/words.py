@@ -10,7 +10,14 @@ from example.stage import Sent, money
 
 
 def hasty(sent: Sent) -> str | None:
-    """The message for a piece of work; None where the agent has nothing to say about it."""
+    """The message for a piece of work; None where the agent has nothing to say, or its call was not as it should be."""
+    try:
+        return _said(sent)
+    except (KeyError, TypeError):
+        return None
+
+
+def _said(sent: Sent) -> str | None:
     given = sent.arguments
     match sent.tool:
         case "issue_refund" | "refund_small_amount":

@@ -1,0 +1,33 @@
+"""What the scripted agent would tell its user."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from example.stage import Sent
+from example.words import hasty
+
+SENT = Sent(
+    case="clean_refund",
+    goal="Refund.",
+    session_id="s",
+    call_id="c",
+    tool="issue_refund",
+    arguments={"order_id": "EX-1", "amount": 2400, "currency": "EUR", "reason": "late"},
+    target="order/EX-1",
+    accepted=True,
+    code=None,
+    action_id="a",
+    state="VALIDATED",
+    approval_required=True,
+)
+
+
+def test_the_agent_speaks_of_what_it_sent():
+    assert "24.00 EUR on order EX-1" in (hasty(SENT) or "")
+
+
+def test_a_call_that_was_not_as_it_should_be_is_not_spoken_of():
+    assert hasty(replace(SENT, arguments={"order": "EX-1"})) is None
+    assert hasty(replace(SENT, arguments={**SENT.arguments, "amount": "24"})) is None
+    assert hasty(replace(SENT, tool="publish_order_event")) is None
