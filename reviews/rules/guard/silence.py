@@ -46,7 +46,8 @@ def untold(
         return
     text = in_lower(message)
     borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
-    stated = list(statements(False))
+    faulted = [claim for claim, each in judged if each.code is not None and not claim.whole]
+    stated = [each for each in statements(False) if not any(_overlap(each, other) for other in faulted)]
     done = [each for each in stated if each.kind is Kind.DONE]
     for record in silent:
         code = violation_of(Kind.DONE, record)
