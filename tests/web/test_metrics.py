@@ -28,18 +28,24 @@ def shown(shop: Workshop) -> dict[str, int]:
     return {code: int(times) for code, times in re.findall(r'data-code="(HS-\d\d)">(\d+)<', page)}
 
 
+@pytest.mark.req("R-MT-02", "R-MT-03")
 def test_the_shares_are_those_of_the_calls(shop: Workshop):
     shop.call()
+    error = {"code": "FILE_NOT_FOUND", "message": "It is not there.", "phase": "before_send"}
+    shop.observe(shop.started(path="old/two.md"), result=result(status="failed", evidence=None, error=error))
     shop.call("delete_documents_now")
     shop.call(arguments={"file": "x.md"})
     shop.call(arguments={"path": 7})
+    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "2", "tools": ["write_document"]})
+    shop.call("delete_document")
     found = scraped(shop)
-    assert found["counterfoil_gate_calls"] == 4
-    assert found["counterfoil_gate_acceptance_rate"] == 0.25
-    assert found["counterfoil_phantom_tool_rate"] == 0.25
-    assert found["counterfoil_argument_hallucination_rate"] == 0.5
-    assert found["counterfoil_valid_call_rate"] == 0.25
-    assert found["counterfoil_valid_call_execution_failure_rate"] == 0.0
+    assert found["counterfoil_gate_calls"] == 6
+    assert found["counterfoil_gate_acceptance_rate"] == pytest.approx(2 / 6)
+    assert found["counterfoil_attempted_undisclosed_calls"] == 1
+    assert found["counterfoil_phantom_tool_rate"] == pytest.approx(1 / 6)
+    assert found["counterfoil_argument_hallucination_rate"] == pytest.approx(2 / 6)
+    assert found["counterfoil_valid_call_rate"] == pytest.approx(1 / 6)
+    assert found["counterfoil_valid_call_execution_failure_rate"] == pytest.approx(1 / 6)
 
 
 def test_a_share_of_nothing_is_left_out(shop: Workshop):
