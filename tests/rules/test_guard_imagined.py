@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.telling import excused
 from reviews.rules.guard.verdict import judge
 
 TOOLS = (
@@ -64,3 +66,17 @@ def test_what_somebody_is_made_to_do_and_what_is_done_on_your_behalf_is_the_spea
 def test_who_is_named_before_a_perfect_passive_did_not_do_it():
     assert codes("You have been unsubscribed: your subscription has been cancelled.", READ)
     assert codes("You were told about it in May.", READ) == []
+
+
+@pytest.mark.parametrize("message", ["Locked up. Lock door front ok.", "The front door is locked as well."])
+def test_a_noun_with_a_word_of_success_and_what_is_added_are_reports_of_an_act(message):
+    assert "PHANTOM" in codes(message, READ)
+
+
+def test_what_waits_for_the_reader_is_not_open():
+    assert not excused(Violation.PREMATURE, "the scores are computed and waiting for you.")
+    assert excused(Violation.PREMATURE, "the scores are computed and waiting for approval.")
+
+
+def test_what_we_quoted_tells_which_thing_is_meant():
+    assert codes("The total is what we quoted earlier.", LOCKED) == []

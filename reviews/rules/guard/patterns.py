@@ -13,6 +13,7 @@ from itertools import pairwise
 from reviews.rules.guard.causatives import brought_about
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.promises import promised
+from reviews.rules.guard.reports import reported
 from reviews.rules.guard.views import Said, View, acts, goes_on
 
 IN_THE_POST = (("in", "the", "post"), ("in", "the", "mail"))
@@ -147,6 +148,8 @@ def _acted(view: View) -> Said | None:
     if agent < 0:
         return _acted_too(view)
     words = view.words
+    if agent > 1 and words[agent - 1] == "what":
+        return None  # "The total is what we quoted": it tells which thing is meant.
     at = view.skip(agent + 1)
     perfect = words[at : at + 1] in (("have",), ("has",))
     if not perfect and words[at : at + 1] in (("took",), ("gave",), ("had",)):
@@ -496,5 +499,6 @@ PATTERNS: tuple[Callable[[View], Said | None], ...] = (
     _passive,
     _bare_verb,
     _telegraphic,
+    reported,
     _state,
 )

@@ -16,7 +16,7 @@ _OPEN = (
     r"\bnot yet\b|\byet to\b|\bawait|\bunconfirmed\b|\bpending\b|\bin progress\b|\bprovisional"
     r"|\bfor (?:approval|review|sign-?off|authori[sz]ation)\b|\bneeds? (?:approval|confirmation|authori[sz]ation)"
     r"|\b(?:has|have|needs?|must) (?:still )?(?:to )?(?:approve|authori[sz]e|accept|confirm|countersign|sign off)\b"
-    r"|\bno (?:ack|answer|reply|confirmation|response|receipt)\b|\bwait(?:s|ing)? (?:for|on)\b"
+    r"|\bno (?:ack|answer|reply|confirmation|response|receipt)\b|\bwait(?:s|ing)? (?:for|on)\b(?! you\b)"
     r"|\bstill (?:open|running|waiting|outstanding|missing|queued|under|in|to|on|being|needs?)\b"
     r"|\b(?:has|have|is|are)(?: not|n't)(?: \w+){0,2} (?:yet|confirmed|acknowledged|answered|arrived)\b"
     r"|\bnothing (?:is|has been)(?: \w+){1,2} yet\b|\bbeing (?:checked|verified|confirmed)\b"

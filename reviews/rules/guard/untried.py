@@ -53,7 +53,13 @@ def _enough(claim: Claim, ground: Ground) -> int | None:
         return BOTH
     if claim.rule != "was done":
         return None
+    if claim.tense is Tense.CONDITION and _ADDS & claim.words:
+        return SURE
     return CLOSE if claim.tense in {Tense.CONDITION, Tense.STORY} and not _has_read(ground) else None
+
+
+_ADDS = frozenset({"too", "well", "also", "likewise"})
+"""What is added ("is ordered as well") goes on from what the speaker did."""
 
 
 def _is_read(claim: Claim, ground: Ground) -> bool:
