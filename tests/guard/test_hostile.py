@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reviews.rules.guard.folding import fold
 from reviews.rules.guard.frames import told as frame
-from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.records import Ground, Record, Stated, Tool
 from reviews.rules.guard.verdict import judge
 from tests.guard.evaluate import cases, ground_of
 
@@ -143,3 +143,30 @@ def test_mixtures_are_corrected_until_they_may_go_out(place: int, others: list[i
     verdict = judge(message, ground)
     if verdict.corrected is not None:
         assert judge(verdict.corrected, ground).verdict == "ALLOW"
+
+
+HALF = Record("a1", "issue_refund", "charge/ch_81", {}, "UNKNOWN", False, "FINAL_STATE_UNKNOWN", "It is not known.")
+DOUBT = "I cannot tell whether it went through."
+
+
+@pytest.mark.req("R-CG-07")
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        f"<!-- {DOUBT} -->",
+        f"\n> {DOUBT}\n",
+        f'The bank once wrote: "{DOUBT}"',
+        "Do you know whether it rains?",
+    ],
+)
+def test_words_that_are_hidden_quoted_or_asked_excuse_nothing(hidden: str):
+    ground = Ground((REFUND,), (HALF,))
+    assert judge(f"I have refunded your charge. {DOUBT}", ground).verdict == "ALLOW"
+    assert judge(f"I have refunded your charge. {hidden}", ground).verdict == "BLOCK"
+
+
+@pytest.mark.req("R-CG-18")
+def test_no_words_of_a_message_excuse_what_is_claimed_in_fields():
+    ground = Ground((REFUND,), (HALF,))
+    claimed = Stated("issue_refund", "It is refunded.", action_id="a1")
+    assert judge(DOUBT, ground, (claimed,)).verdict == "BLOCK"

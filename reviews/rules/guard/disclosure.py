@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.fitting import verb_score
+from reviews.rules.guard.folding import fold
 from reviews.rules.guard.frames import told
 from reviews.rules.guard.language import english, singular
+from reviews.rules.guard.reading import without_quotes
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.relating import holding, tool_of
+from reviews.rules.guard.segments import sentences
 from reviews.rules.guard.vocabulary import vocabulary
 
 STATES = {
@@ -55,9 +59,21 @@ def plain_words(code: Violation, text: str) -> list[str]:
     return [match.group() for match in found if not _OF_READER.search(text, max(0, match.start() - 6), match.start())]
 
 
-def in_lower(message: str) -> str:
-    """A message as its words are looked for."""
-    return message.lower().replace("\u2019", "'")
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message as its reader sees it, in lower case, and the sentences in it that are the speaker's own."""
+
+    text: str
+    sentences: tuple[str, ...]
+
+
+@lru_cache(maxsize=8)
+def seen(message: str) -> Seen:
+    """What is seen of a message: nothing hidden in it; no quoted words or lines and no questions tell a state."""
+    folded = fold(message)
+    own = without_quotes(folded)
+    said = (own.lower[each.start : each.end] for each in sentences(own) if not each.question)
+    return Seen(folded.lower, tuple(said))
 
 
 def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, ground: Ground) -> bool:
@@ -68,21 +84,20 @@ def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, gr
         return True
     if code is Violation.PREMATURE and claim.weak and is_told_faintly(code, claim, tool_of(record.tool, ground)):
         return True
-    return is_told(record, code, in_lower(message), ground)
+    return is_told(record, code, seen(message), ground)
 
 
-def is_told(record: Record, code: Violation, text: str, ground: Ground) -> bool:
-    """Whether a text in lower case tells the state of an action plainly (rules 1 to 3)."""
+def is_told(record: Record, code: Violation, said: Seen, ground: Ground) -> bool:
+    """Whether a message tells the state of an action plainly (rules 1 to 3)."""
     tool = tool_of(record.tool, ground)
-    if told(record, tool).lower() in text:
+    if fold(told(record, tool)).lower in said.text:
         return True
-    spans = _sentences(text)
     names = {each.action_id: _names(each, ground) for each in ground.records}
     about = False
-    for start, end in spans:
-        before, about = about, _is_about(text[start:end], record, names)
-        others = about or _names_other(text[start:end], record, names)
-        if (about or len(spans) <= NEAR or (before and not others)) and _tells(record, code, text[start:end], tool):
+    for sentence in said.sentences:
+        before, about = about, _is_about(sentence, record, names)
+        others = about or _names_other(sentence, record, names)
+        if (about or len(said.sentences) <= NEAR or (before and not others)) and _tells(record, code, sentence, tool):
             return True
     return False
 
@@ -98,11 +113,6 @@ def _tells(record: Record, code: Violation, sentence: str, tool: Tool | None) ->
     reason = _reason(record, tool)
     named = reason & {singular(word) for word in _TELLING.findall(sentence)} if reason else reason
     return len(named) > 1 or (bool(named) and len(reason) < 3)
-
-
-def _sentences(text: str) -> list[tuple[int, int]]:
-    ends = [match.start() for match in _END.finditer(text)]
-    return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
 
 def _is_about(sentence: str, record: Record, names: Mapping[str, frozenset[str]]) -> bool:

@@ -84,7 +84,7 @@ def _read_once(message: str, ground: Ground) -> tuple[_Reader, ...]:
     folded = fold(message)
     if any(marker in message for marker in MARKERS):
         folded = _without_frames(folded, ground)
-    return _readers(message, folded.text, _without_quotes(folded).lower)
+    return _readers(message, folded.text, without_quotes(folded).lower)
 
 
 @lru_cache(maxsize=8)
@@ -145,7 +145,7 @@ def _weighed(claim: Claim, doubt: int) -> Claim:
 _QUOTE = re.compile(r'"[^"]{0,2000}"')
 
 
-def _without_quotes(folded: Folded) -> Folded:
+def without_quotes(folded: Folded) -> Folded:
     """The text with quoted words blanked out; one or two words in quotes are the speaker's own."""
     if '"' not in folded.lower:
         return folded

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from reviews.rules.guard.binding import Bound
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
-from reviews.rules.guard.disclosure import STATES, in_lower, is_told, is_told_faintly, plain_words
+from reviews.rules.guard.disclosure import STATES, Seen, is_told, is_told_faintly, plain_words, seen
 from reviews.rules.guard.fitting import fit, verb_score
 from reviews.rules.guard.language import english
 from reviews.rules.guard.records import Ground, Record
@@ -44,7 +44,7 @@ def untold(
     if not silent:
         yield from _denied_successes(statements, message, ground)
         return
-    text = in_lower(message)
+    said = seen(message)
     borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
     faulted = [claim for claim, each in judged if each.code is not None and not claim.whole]
     stated = [each for each in statements(False) if not any(_overlap(each, other) for other in faulted)]
@@ -52,8 +52,8 @@ def untold(
     for record in silent:
         code = violation_of(Kind.DONE, record)
         if code is Violation.UNKNOWN_FLATTENED:
-            yield from _denied(stated, record, text, ground)
-        if code in STATES and not is_told(record, code, text, ground):
+            yield from _denied(stated, record, said, ground)
+        if code in STATES and not is_told(record, code, said, ground):
             tool = tool_of(record.tool, ground)
             told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each, tool))
             yield from ((each, Bound(code, (record,), tool)) for each in told)
@@ -63,7 +63,7 @@ def _denied_successes(statements: Callable[[bool], Iterable[Claim]], message: st
     """What denies the end of an action that came to a good one, where none came to a bad one (rule 2, R-CG-21)."""
     changed = [each for each in ground.records if _changes(each, ground)]
     good = [each for each in changed if is_settled_well(each)]
-    if not good or len(good) != len(changed) or not _FAILED.search(in_lower(message)):
+    if not good or len(good) != len(changed) or not _FAILED.search(seen(message).text):
         return
     for claim in statements(True):
         if claim.kind is not Kind.FAILED or not _DENIED.search(claim.quote.lower()):
@@ -118,9 +118,10 @@ def _result(stated: list[Claim], ground: Ground) -> list[Claim]:
     return [each for each in results if all(related(each, read, ground) < LEAST for read in reads)][:1]
 
 
-def _denied(stated: list[Claim], record: Record, text: str, ground: Ground) -> Found:
+def _denied(stated: list[Claim], record: Record, said: Seen, ground: Ground) -> Found:
     """What denies the end of an action that nobody knows (rule 2); that it timed out alone says neither."""
-    if any(word != "timed out" for word in plain_words(Violation.UNKNOWN_FLATTENED, text)):
+    known = (word for each in said.sentences for word in plain_words(Violation.UNKNOWN_FLATTENED, each))
+    if any(word != "timed out" for word in known):
         return
     for claim in stated:
         denied = claim.kind is Kind.FAILED and _DENIED.search(claim.quote.lower())

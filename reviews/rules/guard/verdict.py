@@ -21,7 +21,7 @@ from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import TAGS, Kind, is_settled_well, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.correction import corrected
-from reviews.rules.guard.disclosure import STATES, in_lower, is_disclosed, is_told, plain_words
+from reviews.rules.guard.disclosure import STATES, is_disclosed, is_told, plain_words, seen
 from reviews.rules.guard.language import english
 from reviews.rules.guard.other_values import with_other_values
 from reviews.rules.guard.quoting import unquoted
@@ -93,8 +93,10 @@ def _judged(
     further = [
         claim for claim in (_extracted(each, message) for each in extra) if (claim.start, claim.end) not in taken
     ]
-    claims = [*own, *further, *(_stated(each, message) for each in stated)]
-    bound = [(claim, _unless_disclosed(claim, bind(claim, ground), message, ground)) for claim in claims]
+    # What is claimed beside the text is excused by no words of the text.
+    added = [*further, *(_stated(each, message) for each in stated)]
+    bound = [(claim, _unless_disclosed(claim, bind(claim, ground), message, ground)) for claim in own]
+    bound += [(claim, bind(claim, ground)) for claim in added]
     pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
     spread = list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
     judged = with_other_values(spread, message, ground)
@@ -124,9 +126,9 @@ def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: G
 
 def _all_told(bound: Bound, message: str, ground: Ground) -> bool:
     """Whether a message tells of each step that is not done what its state is: then "both" is about the others."""
-    text = in_lower(message)
+    said = seen(message)
     codes = [(each, violation_of(Kind.DONE, each)) for each in bound.records]
-    return all(code in STATES and is_told(each, code, text, ground) for each, code in codes)
+    return all(code in STATES and is_told(each, code, said, ground) for each, code in codes)
 
 
 PLAINLY = frozenset({Code.UNKNOWN_FLATTENED, Code.OVERSTATED, Code.STALE_STATE, Code.REVERSED})
