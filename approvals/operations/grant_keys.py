@@ -110,7 +110,7 @@ def introduce(*, lead: timedelta, reason: str, at: datetime) -> str:
     listed = directory()
     if any(each.key.since > at and each.retired_at is None for each in listed):
         raise KeyWaiting
-    key = Ed25519PrivateKey.generate()
+    key = _fresh(at)
     fresh = GrantKey(key.public_key(), since=at + lead)
     file = settings.COUNTERFOIL_SECRETS_DIR / "grant_keys" / f"{fresh.kid}.pem"
     file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -122,6 +122,14 @@ def introduce(*, lead: timedelta, reason: str, at: datetime) -> str:
     _keep([*before, Listed(key=fresh, file=file)])
     announce(reason=reason, at=at)
     return fresh.kid
+
+
+def _fresh(at: datetime) -> Ed25519PrivateKey:
+    """A key whose thumbprint begins with no dash: on a command line that would be an option."""
+    while True:
+        key = Ed25519PrivateKey.generate()
+        if not GrantKey(key.public_key(), since=at).kid.startswith("-"):
+            return key
 
 
 def retire(*, kid: str, reason: str, at: datetime) -> None:

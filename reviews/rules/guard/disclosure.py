@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 
 from reviews.rules.guard.claims import Claim
 from reviews.rules.guard.codes import Violation
-from reviews.rules.guard.fitting import verb_score
+from reviews.rules.guard.fitting import SYNONYM, verb_score
 from reviews.rules.guard.folding import fold
 from reviews.rules.guard.frames import told
 from reviews.rules.guard.language import english, singular
@@ -141,10 +141,11 @@ def _is_own(words: str, code: Violation, tool: Tool | None) -> bool:
     first = _WORD.search(words)
     if tool is None or first is None or code not in BAD_ENDS:
         return False
-    return verb_score(english().lemmas(first.group()), vocabulary(tool)) > 0
+    return verb_score(english().lemmas(first.group()), vocabulary(tool)) > BAD_ENDS[code]
 
 
-BAD_ENDS = frozenset({Violation.MISREAD, Violation.REVERSED})
+BAD_ENDS = {Violation.MISREAD: 0, Violation.REVERSED: SYNONYM}
+"""States whose words may be the tool's verb; a refund that is "reversed" is taken back, though it reverses a charge."""
 _NAMES = re.compile(r"[a-z]{3,}|\d+")
 
 

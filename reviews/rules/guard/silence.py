@@ -55,7 +55,8 @@ def untold(
             yield from _denied(stated, record, said, ground)
         if code in STATES and not is_told(record, code, said, ground):
             tool = tool_of(record.tool, ground)
-            told = (each for each in _about(done, borne_out, record, ground) if not is_told_faintly(code, each, tool))
+            about = _about(done, borne_out, record, ground) or _result(done, said, ground)
+            told = (each for each in about if not is_told_faintly(code, each, tool))
             yield from ((each, Bound(code, (record,), tool)) for each in told)
 
 
@@ -89,29 +90,29 @@ def _changes(record: Record, ground: Ground) -> bool:
 
 
 def _about(stated: list[Claim], borne_out: list[Claim], record: Record, ground: Ground) -> list[Claim]:
-    """The statements that name most of what an action holds, and nothing more of a settled one."""
+    """The statements that name most of what an action holds, and no more of another one."""
     tool = tool_of(record.tool, ground)
-    settled = [each for each in ground.records if is_settled_well(each)]
     scored = []
     for claim in stated:
         own = related(claim, record, ground)
-        others = max((related(claim, other, ground) for other in settled), default=0)
-        if own > others or (own == others and not any(_overlap(claim, each) for each in borne_out)):
-            scored.append((own + (fit(claim, tool) if tool else 0), claim))
+        rivals = max((related(claim, other, ground) for other in ground.records if other is not record), default=-1)
+        if rivals > own or (rivals == own and (own < LEAST or any(_overlap(claim, each) for each in borne_out))):
+            continue
+        scored.append((own + (fit(claim, tool) if tool else 0), claim))
     most = max((score for score, _ in scored), default=0)
-    if most < LEAST:
-        return _result(stated, ground)
-    return [claim for score, claim in scored if score == most or score >= SURELY]
+    return [claim for score, claim in scored if score >= LEAST and (score == most or score >= SURELY)]
 
 
 def _overlap(one: Claim, other: Claim) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _result(stated: list[Claim], ground: Ground) -> list[Claim]:
-    """Where nothing at all came to a good end, the first result that is told: "Ana can see the logs now"."""
-    if any(is_settled_well(each) and _changes(each, ground) for each in ground.records):
-        return []
+def _result(stated: list[Claim], said: Seen, ground: Ground) -> list[Claim]:
+    """Where nothing came to a good end and no end is told, the first result: "Ana can see the logs now"."""
+    for each in ground.records:
+        code = violation_of(Kind.DONE, each)
+        if _changes(each, ground) and (code is None or (code in STATES and is_told(each, code, said, ground))):
+            return []
     reads = [each for each in ground.records if not _changes(each, ground)]
     policy = english().sets["policy"]
     results = (each for each in stated if RESULT & each.words and not each.words & policy)

@@ -121,7 +121,15 @@ def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: G
         return None
     if not claim.weak and bound.code not in PLAINLY:
         return bound
-    return None if all(is_disclosed(each, bound.code, claim, message, ground) for each in bound.records) else bound
+    # The words of a report stand for themselves; they excuse nothing that the speaker says beside them.
+    said = message if claim.weak else _without_reports(message, ground)
+    return None if all(is_disclosed(each, bound.code, claim, said, ground) for each in bound.records) else bound
+
+
+def _without_reports(message: str, ground: Ground) -> str:
+    for record in ground.records:
+        message = message.replace(record.text, "") if record.text else message
+    return message
 
 
 def _all_told(bound: Bound, message: str, ground: Ground) -> bool:
