@@ -81,6 +81,9 @@ def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):
     person.page.get_by_label("Reason").fill("Still thinking")
     site.stage.approve(action_id)
     decide = person.page.get_by_role("region", name="Decide")
-    decide.get_by_text("This changed while you were reading.").first.wait_for(timeout=15000)
+    decide.get_by_text("This changed while you were reading.").wait_for(timeout=15000)
+    person.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    decide.get_by_text("Read it again; your reason is kept.").wait_for(timeout=15000)
+    assert decide.get_by_text("This changed while you were reading.").count() == 1
     assert person.page.get_by_label("Reason").input_value() == "Still thinking"
     assert person.page.get_by_role("button", name="Approve this refund").is_disabled()

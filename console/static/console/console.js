@@ -302,7 +302,8 @@ function replace(part, other) {
 }
 
 function warn(part) {
-  if (part.querySelector("[data-changed]")) return;
+  // Said once: the vote's own check may have seen the change before this reading did.
+  if (part.querySelector("[data-changed], [data-signing-state][data-kind=stale]:not([hidden])")) return;
   const notice = document.createElement("p");
   notice.className = "notice";
   notice.dataset.kind = "stale";

@@ -43,6 +43,7 @@
   function stale(form) {
     keep(form);
     for (const button of buttons(form)) button.disabled = true;
+    form.closest("[data-part]")?.querySelector("[data-changed]")?.remove();
     const line = form.querySelector("[data-signing-state]");
     const again = document.createElement("a");
     again.href = location.pathname;
