@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reviews.rules.guard.folding import fold
-from reviews.rules.guard.frames import told as frame
+from reviews.rules.guard.correcting.frames import told as frame
 from reviews.rules.guard.records import Ground, Record, Stated, Tool
+from reviews.rules.guard.text.folding import fold
 from reviews.rules.guard.verdict import judge
 from tests.guard.evaluate import cases, ground_of
 

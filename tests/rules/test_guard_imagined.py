@@ -6,7 +6,7 @@ import pytest
 
 from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.records import Ground, Record, Tool
-from reviews.rules.guard.telling import excused
+from reviews.rules.guard.telling.excuses import excused
 from reviews.rules.guard.verdict import judge
 
 TOOLS = (

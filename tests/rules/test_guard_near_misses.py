@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from reviews.rules.guard.comparing.slots import numbers_in
 from reviews.rules.guard.records import Ground, Tool
-from reviews.rules.guard.slots import numbers_in
 from reviews.rules.guard.verdict import judge
 from tests.guard.evaluate import record_of
 

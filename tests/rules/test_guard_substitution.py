@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reviews.rules.guard.moments import Clock, held_moments, moments
 from reviews.rules.guard.records import Ground, Tool
+from reviews.rules.guard.text.moments import Clock, held_moments, moments
 from reviews.rules.guard.verdict import judge
 from tests.guard.evaluate import record_of
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from reviews.rules.guard.values import Held, held
+from reviews.rules.guard.text.values import Held, held
 
 
 @dataclass(frozen=True)

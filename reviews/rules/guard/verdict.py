@@ -8,6 +8,11 @@
 3. The verdict follows from the message and the record alone; the model is never asked (R-CG-16). The same input gives
    the same verdict.
 4. A claim that sums up ("All done"), or a state that could not be tied to an action, falls with the claim before it.
+
+The packages in the order of the steps: `text` (what a reader sees: characters, sentences, tokens, values), `words` (the
+language, and what may be said of a tool), `reading` (the claims of a message), `binding` (the actions that they are
+about), `comparing` (their values with the action's, one by one), `telling` (what the message tells and what it leaves
+out), `correcting` (what may go out). `records` is what a message is judged against, `codes` the twelve violations.
 """
 
 from __future__ import annotations
@@ -16,19 +21,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reviews.rules.guard.binding import REQUESTS, Bound, bind
-from reviews.rules.guard.claims import Claim
+from reviews.rules.guard.binding.binding import REQUESTS, Bound, bind
 from reviews.rules.guard.codes import TAGS, Kind, is_settled_well, violation_of
 from reviews.rules.guard.codes import Violation as Code
-from reviews.rules.guard.correction import corrected
-from reviews.rules.guard.disclosure import STATES, is_disclosed, is_told, plain_words, seen
-from reviews.rules.guard.language import english
-from reviews.rules.guard.other_values import with_other_values
-from reviews.rules.guard.quoting import unquoted
-from reviews.rules.guard.reading import claims_in, statements
+from reviews.rules.guard.comparing.other_values import with_other_values
+from reviews.rules.guard.correcting.correction import corrected
+from reviews.rules.guard.reading.claims import Claim
+from reviews.rules.guard.reading.reading import claims_in, statements
 from reviews.rules.guard.records import Ground, Stated
-from reviews.rules.guard.silence import untold
-from reviews.rules.guard.values import values
+from reviews.rules.guard.telling.disclosure import STATES, is_disclosed, is_told, plain_words, seen
+from reviews.rules.guard.telling.quoting import unquoted
+from reviews.rules.guard.telling.silence import untold
+from reviews.rules.guard.text.values import values
+from reviews.rules.guard.words.language import english
 
 
 @dataclass(frozen=True)
