@@ -12,7 +12,6 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
-from approvals import queries
 from approvals.operations import (
     clocks,
     emergencies,
@@ -25,6 +24,7 @@ from approvals.operations import (
     watching,
     work,
 )
+from approvals.queries import asking, executing
 from ledger.operations import orders as ledger_orders
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -45,7 +45,7 @@ def lapse(
     reviewed in time, in the transaction that notes it.
     """
     at = timezone.now()
-    due = queries.due(at=at)
+    due = executing.due(at=at)
     for tenant_id, subject_id, what in due:
         try:
             with tenancy(tenant_id):
@@ -86,7 +86,7 @@ def _renew(*, at: datetime) -> None:
     """Ask people again about what may be tried once more."""
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            spent = queries.spent_approvals(tenant.id)
+            spent = asking.spent_approvals(tenant.id)
         for action_id in spent:
             try:
                 with tenancy(tenant.id):
@@ -101,7 +101,7 @@ def turn_clocks() -> int:
     at, standing = timezone.now(), 0
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            found = queries.covered(tenant.id, since=at - LOOK_BACK)
+            found = asking.covered(tenant.id, since=at - LOOK_BACK)
         for approval_id in found:
             try:
                 with tenancy(tenant.id):
@@ -131,7 +131,7 @@ def watch_agents() -> int:
 def prepare() -> int:
     """Go on with the approvals whose target was read; how many people are asked about now, or ended."""
     at, moved = timezone.now(), 0
-    for tenant_id, approval_id in queries.preparing():
+    for tenant_id, approval_id in executing.preparing():
         try:
             with tenancy(tenant_id):
                 moved += preparing.go_on(tenant_id=tenant_id, approval_id=approval_id, at=at)

@@ -187,7 +187,7 @@ def _started(tenant: UUID, action_id: UUID) -> None:
 
 
 def _observed(tenant: UUID, action_id: UUID) -> None:
-    from approvals.queries import disclosed_contract
+    from approvals.queries.sessions import disclosed_contract
     from ledger.operations import record as ledger
     from ledger.queries import record as queries
     from reviews.operations import observations

@@ -131,13 +131,13 @@ class Desk:
 
     def voted(self, action_id: UUID, approval_id: UUID) -> None:
         """Yes, on what the page shows, by a person who has just given their password (class C)."""
-        from approvals import queries
         from approvals.operations import votes
+        from approvals.queries import asking
         from approvals.rules import binding
         from ledger.tenancy import tenancy
 
         with tenancy(self.tenant):
-            approval = queries.approval(self.tenant, approval_id)
+            approval = asking.approval(self.tenant, approval_id)
             assert approval is not None
             seen = binding.Seen(payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest)
         with tenancy(self.tenant):

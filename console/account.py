@@ -9,7 +9,8 @@ from uuid import UUID
 import orjson
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import agents as agents_read
+from approvals.queries import asking, executing, sessions, voting
 from console import queries, words
 from console.title import title
 from ledger.operations.record import SYSTEM_ACTOR
@@ -51,14 +52,14 @@ class Account:
 
 def names(tenant_id: UUID) -> dict[UUID, str]:
     """What every pseudonym of the record is called: people, machines, agents and the console itself."""
-    agents = {agent.id: agent.agent_id for agent in before.agents(tenant_id)}
+    agents = {agent.id: agent.agent_id for agent in agents_read.agents(tenant_id)}
     return {**queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
 
 
 def account(tenant: Any, action: Any) -> Account:
     """Load the account of an action."""
     runs = after.runs_of(tenant.id, action.id)
-    approval = before.approval(tenant.id, action.approval_id) if action.approval_id else None
+    approval = asking.approval(tenant.id, action.approval_id) if action.approval_id else None
     return Account(
         slug=tenant.slug,
         action=action,
@@ -66,12 +67,12 @@ def account(tenant: Any, action: Any) -> Account:
         history=record.history(tenant.id, action.id),
         payload=payload_of(action),
         approval=approval,
-        votes=before.votes_of(tenant.id, approval.id) if approval else [],
-        attempts=before.attempts_of(tenant.id, action.id),
+        votes=voting.votes_of(tenant.id, approval.id) if approval else [],
+        attempts=executing.attempts_of(tenant.id, action.id),
         observations=after.observations_of(tenant.id, action.id),
         runs=runs,
         found=_found(runs),
-        contract=before.disclosed_contract(tenant.id, action.contract_digest),
+        contract=sessions.disclosed_contract(tenant.id, action.contract_digest),
         names=names(tenant.id),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals import queries as before
+from approvals.queries import calls
 from approvals.rules.intent import Contradiction, Words, contradictions
 
 PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expectation": "In what it expects"}
@@ -12,7 +12,7 @@ PLACES = {"goal": "In the pinned goal", "restated goal": "With the call", "expec
 
 def contradicted(action: Any, session: Any, entry: dict[str, Any], payload: Any) -> tuple[Contradiction, ...]:
     """What the goal, the call and the expectations say otherwise than the payload."""
-    call = before.call_of(action.tenant_id, action.session_id, action.id)
+    call = calls.call_of(action.tenant_id, action.session_id, action.id)
     restated = call.restated_goal if call is not None else ""
     expected = (entry.get("intended_outcome") or {}).get("expected_predicates") or []
     said = [Words("goal", session.goal), *(Words("expectation", text) for text in expected)]

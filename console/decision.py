@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from approvals import queries as before
 from approvals.operations import emergencies, standing, votes
+from approvals.queries import approvers, sessions
 from approvals.rules import binding, emergency, rendering
 from approvals.rules.passkeys import confirmation_code
 from console import editing, having_a_say, target, words
@@ -26,7 +26,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     action = record.action(tenant.id, approval.action_id)
     assert action is not None
     told = account(tenant, action)
-    session = before.session(tenant.id, action.session_id)
+    session = sessions.session(tenant.id, action.session_id)
     covers = votes.coverage(approval)
     seen = standing.of(approval, at=at)
     asked = having_a_say.shown(seen, told.names)
@@ -110,7 +110,7 @@ def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Cal
     return {
         "needs": needs,
         "covers": binding.coverage_digest(covers),
-        "keys": before.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
+        "keys": approvers.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
         "has_code": authenticator_app(caller.user) is not None,
         "challenge_at": told.page("approval-challenge", approval.id),
         "shown_at": told.page("approval-shown", approval.id),
@@ -120,7 +120,7 @@ def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Cal
 def _glass(told: Account, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
     """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
     rule = emergencies.rule_of(approval.tenant_id)
-    place = before.approver(approval.tenant_id, caller.actor.id)
+    place = approvers.approver(approval.tenant_id, caller.actor.id)
     if approval.state != "REQUESTED" or at >= approval.decide_by or approval.requester == caller.actor.id:
         return None
     try:

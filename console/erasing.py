@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries as before
+from approvals.queries import asking, sessions
 from ledger.operations import erasure as operations
 from ledger.queries import erasure as queries
 from ledger.queries import record
@@ -46,7 +46,7 @@ def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
     for action_id in actions:
         if after.scheduled(action_id) is not None:
             raise StillOpen(f"The action {action_id} is to be read once more; its system still has to answer for it.")
-        scope.subjects |= {row.id for row in before.approvals_of(tenant_id, action_id)}
+        scope.subjects |= {row.id for row in asking.approvals_of(tenant_id, action_id)}
         scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
         for incident in after.incidents_of(tenant_id, action_id):
             if incident.action_id == action_id and incident.state in RESTING["incident"]:
@@ -112,7 +112,7 @@ def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, An
 
 
 def _goes_whole(tenant_id: UUID, session_id: UUID, actions: dict[UUID, Any]) -> bool:
-    session = before.session(tenant_id, session_id)
+    session = sessions.session(tenant_id, session_id)
     if session is None:
         return False
     others = {row.id for row in record.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()

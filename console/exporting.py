@@ -8,8 +8,8 @@ from uuid import UUID
 
 import orjson
 
-from approvals import queries as before
 from approvals.operations import grant_keys
+from approvals.queries import executing
 from approvals.rules import grants
 from ledger.operations import exports
 
@@ -23,7 +23,7 @@ def public_keys(tenant_id: UUID) -> bytes:
     """The keys that grants and proofs of possession are signed with, for information: a verifier trusts none of it."""
     executors = [
         {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
-        for each in before.executors(tenant_id)
+        for each in executing.executors(tenant_id)
     ]
     document = {"grants": grants.jwks(each.key for each in grant_keys.directory()), "executors": executors}
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

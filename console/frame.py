@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from approvals import queries as before
+from approvals.queries import approvers, asking
 from console import queries, words
 from console.intake import intake
 from console.notices import queries as notices
@@ -50,7 +50,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
     counts = {
-        "approvals": before.waiting(tenant.id, most=100)[0],
+        "approvals": asking.waiting(tenant.id, most=100)[0],
         "cases": after.waiting(tenant.id, at=request.as_of, most=100)[0],
         "incidents": len(after.incidents(tenant.id, limit=100)),
     }
@@ -77,7 +77,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "seal": seal(tenant.id, at=request.as_of),
         "alarms": [words.alarm(each.kind) for each in log.alarms(tenant.id)],
         "ledger": reverse("ledger", args=[slug]),
-        "glass": before.emergencies(tenant.id, limit=10),
+        "glass": approvers.emergencies(tenant.id, limit=10),
         "emergencies": reverse("emergencies", args=[slug]),
         "me": reverse("me", args=[slug]),
         "unread": _capped(notices.unread(tenant.id, request.caller.actor.id)),

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import calls
 from approvals.rules import acceptance
 from approvals.rules.acceptance import HEALTHY_PHANTOMS, Tally
 from console import charts, words
@@ -134,7 +134,7 @@ def _said(flag: str, facts: Mapping[str, Any]) -> str:
 
 def sliced(tenant_id: UUID, by: str, over: Period) -> dict[Any, Tally]:
     """How the calls of a period fared, by agent, tool, model tier or band of disclosed tools."""
-    made = before.tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
+    made = calls.tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
     found: dict[Any, Tally] = {}
     for (key,), tally in made.items():
         place = acceptance.band(key) if by == "disclosed" else key

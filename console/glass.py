@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.operations import emergencies
+from approvals.queries import approvers
 from approvals.rules.emergency import Finding
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -29,7 +29,7 @@ def review(
         tenant_id=tenant_id, emergency_id=emergency_id, finding=finding, reason=reason, by=by, at=at
     )
     if finding is Finding.NOT_JUSTIFIED:
-        used = queries.emergency(tenant_id, emergency_id)
+        used = approvers.emergency(tenant_id, emergency_id)
         _alarm(used, "not_justified", by=by, at=at)
     return state
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from approvals import queries
+from approvals.queries import calls
 
 QUIET_AFTER: Final = timedelta(minutes=15)
 
@@ -23,7 +23,7 @@ class Intake:
 
 def intake(tenant_id: UUID, *, at: datetime) -> Intake:
     """The intake of a tenant: healthy, quiet for long, or never used."""
-    last = queries.last_call(tenant_id)
+    last = calls.last_call(tenant_id)
     if last is None:
         return Intake(None, False, "no agent has called yet")
     if last.code == "GATE_FAULT":

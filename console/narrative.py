@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import asking
 from console import words
 from console.account import names
 from console.sentences import Said, sentence
@@ -62,7 +62,7 @@ class Narrative:
 
 def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
     """The story of an action: its session's begin, its own events, and those of its approvals and cases."""
-    approvals = [each.id for each in before.approvals_of(tenant.id, action.id)]
+    approvals = [each.id for each in asking.approvals_of(tenant.id, action.id)]
     cases = [each.id for each in after.cases_of(tenant.id, action.id)]
     histories = [record.history(tenant.id, each) for each in (action.id, *approvals, *cases)]
     begun = record.history(tenant.id, action.session_id)[:1]

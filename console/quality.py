@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from approvals import queries as before
+from approvals.queries import asking, voting
 from approvals.rules import policy, quality
 from console import queries as directory
 from console.api.caller import Caller
@@ -51,12 +51,12 @@ def privacy_of(caller: Caller) -> str:
 
 
 def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.Vote]:
-    cast = before.votes_between(caller.tenant_id, since=since, until=until, limit=MOST_VOTES)
+    cast = voting.votes_between(caller.tenant_id, since=since, until=until, limit=MOST_VOTES)
     approvals = {
-        each.id: each for each in before.approvals_by_id(caller.tenant_id, {vote.approval_id for vote in cast})
+        each.id: each for each in asking.approvals_by_id(caller.tenant_id, {vote.approval_id for vote in cast})
     }
     actions = record.actions_by_id(caller.tenant_id, [each.action_id for each in approvals.values()])
-    seen = before.attentions(caller.tenant_id, approvals)
+    seen = asking.attentions(caller.tenant_id, approvals)
     return [
         _vote(vote, approvals[vote.approval_id], actions[approvals[vote.approval_id].action_id], seen)
         for vote in cast

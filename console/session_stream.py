@@ -25,8 +25,8 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from approvals import queries as before
 from approvals.operations.forced_exit import REACHED
+from approvals.queries import asking, sessions
 from console import queries, stream, telling, verdict
 from console.api import problems
 from console.api.caller import Caller, Key, NotAllowed, NotSignedIn
@@ -68,7 +68,7 @@ def _caller(request: HttpRequest, session_id: UUID) -> Caller:
         if caller.kind != "agent":
             raise NotAllowed
         with tenancy(caller.tenant_id):
-            session = before.session(caller.tenant_id, session_id)
+            session = sessions.session(caller.tenant_id, session_id)
         if session is None or session.key_actor != caller.actor.id:
             raise NotFound
         return caller
@@ -132,7 +132,7 @@ def _found(
     try:
         with tenancy(tenant_id):
             actions = {each.id: each for each in record.actions(tenant_id, session=session_id, limit=500)}
-            approvals = {each.id: actions[each.action_id] for each in before.approvals_for(tenant_id, actions)}
+            approvals = {each.id: actions[each.action_id] for each in asking.approvals_for(tenant_id, actions)}
             rows = record.events_of(tenant_id, [session_id, *actions, *approvals], after=after)
             return [
                 (_kind(row), _told(row, actions, approvals), row.id, row.recorded_at)
@@ -167,7 +167,7 @@ def _told(row: Any, actions: dict[UUID, Any], approvals: dict[UUID, Any]) -> dic
 
 def _summed_up(row: Any) -> dict[str, Any]:
     """The summary as it is now, which may be later than the event."""
-    session = before.session(row.tenant_id, row.subject_id)
+    session = sessions.session(row.tenant_id, row.subject_id)
     return telling.summary_of(session) if session is not None else {}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
-from approvals.queries import disclosed_contract
+from approvals.queries import calls
+from approvals.queries.sessions import disclosed_contract
 from ledger.queries import record
 from reviews.operations.guarding import Speaker
 from reviews.rules.guard.records import Record, Tool
@@ -26,7 +26,7 @@ def speaker(session: Any) -> Speaker:
         agent_id=session.agent_id,
         actor_id=session.actor_id,
         tools=(*disclosed, *others),
-        refused=tuple(_refused(call) for call in queries.calls_of(session.tenant_id, session.id) if _is_refused(call)),
+        refused=tuple(_refused(call) for call in calls.calls_of(session.tenant_id, session.id) if _is_refused(call)),
     )
 
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries as before
 from approvals.operations.nudges import nudge_of
+from approvals.queries import sessions as sessions_read
 from ledger.queries import record, sessions
 from ledger.rules.envelope import instant
 from ledger.tenancy import apart
@@ -114,7 +114,7 @@ def _scene(session: Any, items: list[Item], *, unseen: int) -> Scene:
     return Scene(
         tools=tuple(_tools(session)),
         stops=tuple(_stops(session, items)),
-        refused=before.left_nothing(session.tenant_id, session.id),
+        refused=sessions_read.left_nothing(session.tenant_id, session.id),
         unseen=unseen,
         forced=session.forced_at is not None,
         limit=session.iteration_limit,
@@ -123,7 +123,7 @@ def _scene(session: Any, items: list[Item], *, unseen: int) -> Scene:
 
 def _tools(session: Any) -> Iterable[Capability]:
     for tool in session.contract["tools"]:
-        known = before.disclosed_contract(session.tenant_id, tool["digest"])
+        known = sessions_read.disclosed_contract(session.tenant_id, tool["digest"])
         yield Capability(
             name=tool["name"], version=tool["version"], description=known.description, mutating=known.mutating
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals import queries as before
+from approvals.queries import asking
 from approvals.rules import policy
 from approvals.rules.verdicts import Decision, verdict
 from ledger.queries import record
@@ -15,7 +15,7 @@ REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPE
 
 def told(action: Any) -> dict[str, Any] | None:
     """What became of the request to people; nothing where nobody was asked."""
-    approval = before.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    approval = asking.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     if approval is None:
         return None
     ended = record.ended_unrun(action.tenant_id, action.id) if action.state == "FAILED" else None

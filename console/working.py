@@ -10,8 +10,9 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from approvals import queries as before
 from approvals.operations import batch, standing
+from approvals.queries import approvers, asking, timing, voting
+from approvals.queries import sessions as sessions_read
 from approvals.rules import batches, claims, clocks, quorum, threads
 from console import presence, words
 from console.account import arguments, names, payload_of
@@ -48,11 +49,11 @@ def cards(request: Request, found: Sequence[Any]) -> list[Card]:
     """The cards of a list of approvals, everything read once for all of them."""
     tenant = request.tenant.id
     actions = record.actions_by_id(tenant, [each.action_id for each in found])
-    sessions = before.sessions_by_id(tenant, {each.session_id for each in actions.values()})
+    sessions = sessions_read.sessions_by_id(tenant, {each.session_id for each in actions.values()})
     called = names(tenant)
     told = missing(tenant, found)
     seen = presence.looking(tenant, [each.id for each in found], at=request.as_of)
-    voted = before.votes_by_approval(tenant, [each.id for each in found])
+    voted = voting.votes_by_approval(tenant, [each.id for each in found])
     return [
         _card(
             request,
@@ -122,7 +123,7 @@ def looking_words(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) 
 
 def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
     """Which votes each approval still wants, in words; empty for what is decided."""
-    votes = before.votes_by_approval(tenant_id, [each.id for each in found])
+    votes = voting.votes_by_approval(tenant_id, [each.id for each in found])
     return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
 
 
@@ -140,14 +141,14 @@ def work(request: Request, approval: Any) -> dict[str, Any]:
     """What the page of one approval shows of the work on it."""
     tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
     called = names(tenant.id)
-    lines = before.lines_of(tenant.id, approval.id)
+    lines = voting.lines_of(tenant.id, approval.id)
     is_open = approval.state in ("PREPARING", "REQUESTED")
     works = is_open and bool(request.caller.roles & {"reviewer", "operator"})
     claim = claim_on(approval, at=at) if is_open else None
     other = claims.of_another(claim, me=me)
-    clock = before.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
+    clock = timing.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
     among = eligible(approval, at=at) if works else []
-    load = before.load(tenant.id, at=at) if works else {}
+    load = asking.load(tenant.id, at=at) if works else {}
     return {
         "claim": claim,
         "claimed_by": called.get(claim.by, "somebody") if claim else "",
@@ -160,7 +161,7 @@ def work(request: Request, approval: Any) -> dict[str, Any]:
         "clock": clock,
         "stopped": _why(clock),
         "left": span(clock.left) if clock else "",
-        "escalated_to": before.pace_of(approval).escalate_to if approval.escalated_at else "",
+        "escalated_to": timing.pace_of(approval).escalate_to if approval.escalated_at else "",
         "thread": _thread(lines, called),
         "may_comment": bool(request.caller.roles & {"reviewer", "operator", "compliance"}),
         "may_ask": works,
@@ -200,7 +201,7 @@ def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any
 def eligible(approval: Any, *, at: datetime) -> list[UUID]:
     """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
     present = {place.actor for place in standing.of(approval, at=at).may_vote if not place.away}
-    return [each.actor_id for each in before.approvers(approval.tenant_id) if each.actor_id in present]
+    return [each.actor_id for each in approvers.approvers(approval.tenant_id) if each.actor_id in present]
 
 
 def nobody_left() -> NoReturn:
@@ -212,6 +213,6 @@ def questions(tenant_id: UUID, action_ids: list[UUID]) -> list[dict[str, Any]]:
     """What the agent was asked about these actions and has not answered."""
     return [
         {"question_id": str(line.id), "action_id": str(action_id), "text": line.text, "at": instant(line.at)}
-        for action_id, lines in before.questions_to(tenant_id, action_ids).items()
+        for action_id, lines in voting.questions_to(tenant_id, action_ids).items()
         for line in lines
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals import queries
 from approvals.operations import preparing
+from approvals.queries import executing
 from ledger.tenancy import tenancy
 from reviews.operations import readings, schedules
 from tests.till import Counter, refund_contract
@@ -40,7 +40,7 @@ def read(clock: Clock) -> None:
 
 def go_on(clock: Clock) -> None:
     """What waited for a reading, or for too long."""
-    for tenant_id, approval_id in queries.preparing():
+    for tenant_id, approval_id in executing.preparing():
         with tenancy(tenant_id):
             preparing.go_on(tenant_id=tenant_id, approval_id=approval_id, at=clock.now())
 

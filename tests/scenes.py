@@ -17,8 +17,9 @@ from uuid import UUID, uuid4
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from approvals import queries as before
 from approvals.operations import agents, calls, executions, executors, orders, sessions, votes
+from approvals.queries import asking
+from approvals.queries import sessions as sessions_read
 from approvals.rules import binding, possession
 from approvals.rules.registry import Entry
 from console import operations as directory
@@ -105,13 +106,13 @@ class Stage:
 
     def approval(self, action_id: UUID) -> Any:
         with tenancy(self.tenant):
-            return before.approval_of(self.tenant, action_id)
+            return asking.approval_of(self.tenant, action_id)
 
     def approve(self, action_id: UUID) -> None:
         """One reviewer's vote."""
         place = self.person("reviewer")
         with tenancy(self.tenant):
-            approval = before.approval_of(self.tenant, action_id)
+            approval = asking.approval_of(self.tenant, action_id)
             covers = votes.coverage(approval)
             votes.vote(
                 tenant_id=self.tenant,
@@ -140,7 +141,7 @@ class Stage:
             observations.observe(
                 tenant_id=self.tenant,
                 action_id=action_id,
-                contract=before.disclosed_contract(self.tenant, action.contract_digest),
+                contract=sessions_read.disclosed_contract(self.tenant, action.contract_digest),
                 answer=observations.Answer(
                     attempt=started.attempt,
                     lease_ends_at=started.lease_expires_at,

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 
-from approvals import queries
 from approvals.operations import approver_keys
+from approvals.queries import approvers
 from approvals.rules import passkeys
 from console.models import Membership
 from ledger.operations import record as ledger
@@ -54,7 +54,7 @@ def enrolled(
 
 def key_row(tenant: UUID, one: Authenticator) -> Any:
     with tenancy(tenant):
-        return queries.approver_key(tenant, one.name)
+        return approvers.approver_key(tenant, one.name)
 
 
 def ask(api: Any, approval: dict[str, Any], **changes: Any) -> Any:

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Agent, AgentVersion
 from approvals.operations.registered import entry_of, registry_key
+from approvals.queries import agents
 from approvals.rules import registry
 from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
@@ -34,8 +34,8 @@ def register(
 
     Its `owner` is who is named, else whoever registered it first: they do not decide on what it asks for.
     """
-    known = queries.agent_version(tenant_id, entry.agent_id, entry.version)
-    agent = queries.agent(tenant_id, entry.agent_id)
+    known = agents.agent_version(tenant_id, entry.agent_id, entry.version)
+    agent = agents.agent(tenant_id, entry.agent_id)
     if known is not None:
         if _capabilities(entry_of(known)) != _capabilities(entry):
             raise AgentVersionTaken
@@ -100,7 +100,7 @@ def _capabilities(entry: registry.Entry) -> tuple[object, ...]:
 
 def revoke(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:
     """End an agent: the next handshake and the next call of every open session are refused (R-CR-07, R-CR-14)."""
-    agent = queries.agent(tenant_id, agent_id)
+    agent = agents.agent(tenant_id, agent_id)
     if agent is None:
         raise UnknownAgent
     ledger.append(

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Attention
+from approvals.queries import asking
 from approvals.rules import policy
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -49,7 +49,7 @@ def reported(
     *, tenant_id: UUID, approval_id: UUID, actor_id: UUID, visible_s: float, opened: Sequence[str] | None, at: datetime
 ) -> bool:
     """What a page says of itself: never more time than there was, and only about a page that was served."""
-    row = queries.attention(tenant_id, approval_id, actor_id)
+    row = asking.attention(tenant_id, approval_id, actor_id)
     if row is None:
         return False
     most = max((at - row.served_at).total_seconds(), 0.0)
@@ -66,7 +66,7 @@ def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
     least = timedelta(seconds=_policy(approval).min_dwell_s)
     if approval.risk != "HIGH" or not least:
         return
-    row = queries.attention(approval.tenant_id, approval.id, actor_id)
+    row = asking.attention(approval.tenant_id, approval.id, actor_id)
     if row is None:
         raise DwellRequired("The policy wants this to be looked at before it is approved. Open its page first.")
     left = least - (at - row.served_at)

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from approvals import queries
 from approvals.models import Approval, Vote
 from approvals.operations import votes
 from approvals.operations.requests import NoSuchApproval
+from approvals.queries import asking, timing
 from approvals.rules import batches, binding
 from ledger.queries import record
 from ledger.rules.refusals import Refused
@@ -71,7 +71,7 @@ def vote(
 
 def item_of(approval: Approval, action: Any) -> batches.Item:
     """What the rules of batches need to know of an approval and its action."""
-    pace = queries.pace_of(approval)
+    pace = timing.pace_of(approval)
     return batches.Item(
         id=approval.id,
         tool=action.tool,
@@ -91,7 +91,7 @@ def _found(tenant_id: UUID, shown: Sequence[Shown]) -> dict[UUID, Approval]:
         raise batches.NothingChosen
     if len(shown) > batches.MOST:
         raise batches.TooManyAtOnce(f"A batch holds {batches.MOST} at most.")
-    found = {each.approval_id: queries.approval(tenant_id, each.approval_id) for each in shown}
+    found = {each.approval_id: asking.approval(tenant_id, each.approval_id) for each in shown}
     known = {approval_id: one for approval_id, one in found.items() if one is not None}
     if len(known) != len(shown):
         raise NoSuchApproval

@@ -14,12 +14,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Call, Session
 from approvals.operations import forced_exit, misconduct, nudges, spending
 from approvals.operations.actions import Answer, Came, Origin, Revision, Trace, acted, noted
 from approvals.operations.demands import demand_of, facts_of, in_force
 from approvals.operations.knowledge import standing, surroundings
+from approvals.queries import asking, calls, sessions
 from approvals.rules import autonomy, gate
 from approvals.rules.autonomy import AutonomyPolicy
 from approvals.rules.gate import GateVerdict
@@ -75,7 +75,7 @@ def propose(
     origin: Origin | None = None,
 ) -> tuple[list[Answer], Nudge]:
     """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
-    session = queries.session_locked(tenant_id, session_id)
+    session = sessions.session_locked(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     came = Came(trace, origin)
@@ -107,7 +107,7 @@ def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compil
 
 
 def _known(session: Session, call: Proposal) -> Call | None:
-    return queries.call(session.tenant_id, session.id, _name(call)) if _name(call) else None
+    return calls.call(session.tenant_id, session.id, _name(call)) if _name(call) else None
 
 
 def _name(call: Proposal) -> str:
@@ -180,7 +180,7 @@ def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetim
     most = rules.limits.waiting_per_agent
     if remedy or not most or not verdict.accepted or wanted.outcome != "hold":
         return verdict
-    return gate.paced(verdict, waiting=queries.waiting_of(session.tenant_id, session.agent_id, most=most), most=most)
+    return gate.paced(verdict, waiting=asking.waiting_of(session.tenant_id, session.agent_id, most=most), most=most)
 
 
 def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import ApproverKey, Challenge
 from approvals.operations import signatures, votes
 from approvals.operations.requests import NoSuchApproval
+from approvals.queries import approvers, asking
 from approvals.rules import binding, passkeys
 from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
@@ -67,7 +67,7 @@ def ask(
     at: datetime,
 ) -> Asked:
     """Write the statement of a vote that would count now, for one key to sign; refused as the vote would be."""
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     if approval is None:
         raise NoSuchApproval
     covers = votes.coverage(approval)
@@ -122,7 +122,7 @@ def _kept(row: Challenge) -> Challenge:
 
 def _key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
     """The key that is to sign: the one that is named, else the newest."""
-    active = queries.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
+    active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
     wanted = [key for key in active if credential_id in ("", key.credential_id)]
     if not wanted:
         raise NoApproverKey

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due
+from approvals.queries import asking, timing
 from approvals.rules import clocks as rules
 from approvals.rules import deadlines, pace
 from approvals.rules.clocks import Clock
@@ -39,7 +39,7 @@ def settle(head: ledger.Head, approval: Approval, *, at: datetime) -> tuple[ledg
     column = _COLUMNS.get(head.state)
     if column is None:
         return head, None
-    clock = queries.clock(approval, at=at)
+    clock = timing.clock(approval, at=at)
     held = (getattr(approval, column), approval.paused_at)
     if held == (clock.latest, clock.stopped_at):
         return head, clock
@@ -75,12 +75,12 @@ def _turned(head: ledger.Head, approval: Approval, column: str, clock: Clock, *,
 
 def look(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     """Settle one approval's clock; whether it stands still now (the tick)."""
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     if approval is None:
         return False
     ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
     head = ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     _, clock = settle(head, approval, at=at)
     return clock is not None and clock.stopped_at is not None

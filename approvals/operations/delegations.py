@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Absence, Delegation
 from approvals.operations.roster import look_soon
+from approvals.queries import approvers
 from approvals.rules import lending
 from ledger.operations import record as ledger
 from ledger.rules.envelope import instant
@@ -129,13 +129,13 @@ def come_back(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: dateti
 
 def end_all(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
     """Everything that somebody has lent or was lent ends with their place."""
-    for row in queries.delegations_of(tenant_id, actor_id, at):
+    for row in approvers.delegations_of(tenant_id, actor_id, at):
         end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
 
 
 def _holder(tenant_id: UUID, actor_id: UUID) -> lending.Holder | None:
     """Somebody of the roster, in the words of the rules."""
-    row = queries.approver(tenant_id, actor_id)
+    row = approvers.approver(tenant_id, actor_id)
     if row is None:
         return None
     groups = frozenset(row.groups)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from approvals import queries
 from approvals.models import Session
-from approvals.queries import disclosed_contract
+from approvals.queries import agents, sessions
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import policy
 from approvals.rules.facts import Facts
 from approvals.rules.policy import ApprovalPolicy, Demand
@@ -39,7 +39,7 @@ def facts_of(session: Session, *, payload: bytes, target: str, at: datetime) -> 
 
 def demand_again(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[Demand, bytes]:
     """The same for an action that is on record already; with it its payload."""
-    session = queries.session(action.tenant_id, action.session_id)
+    session = sessions.session(action.tenant_id, action.session_id)
     assert session is not None
     payload = record.opened(action.tenant_id, action.payload_pointer) or b"null"
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
@@ -53,7 +53,7 @@ def in_force(version: Any) -> ApprovalPolicy:
 
 
 def _agent(session: Session) -> dict[str, str]:
-    version = queries.agent_version(session.tenant_id, session.agent_id, session.agent_version)
+    version = agents.agent_version(session.tenant_id, session.agent_id, session.agent_version)
     tier = version.model_tier if version else ""
     return {"id": session.agent_id, "version": session.agent_version, "model_tier": tier}
 
@@ -62,6 +62,6 @@ def _counted(session: Session) -> dict[str, int]:
     """What the session did so far; a session without a refused call has misbehaved in nothing."""
     misdeeds = {"undisclosed_attempts": 0, "drifts": 0}
     if session.calls_refused:
-        misdeeds = queries.misdeeds(session.tenant_id, session.id)
+        misdeeds = sessions.misdeeds(session.tenant_id, session.id)
     made = {"accepted": session.calls_accepted, "refused": session.calls_refused}
     return made | misdeeds | {"calls": session.calls_accepted + session.calls_refused}

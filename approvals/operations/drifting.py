@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from approvals.models import Approval
-from approvals.queries import disclosed_contract
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import drift, readings
 from ledger.operations import record as ledger
 from ledger.queries import record

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Session
 from approvals.operations import actions, clocks, knowledge
 from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import fail_unrun, locked, void
+from approvals.queries import approvers, asking, sessions
 from approvals.rules import binding, gate, revisions
 from approvals.rules.policy import Demand
 from approvals.rules.revisions import Change
@@ -118,7 +118,7 @@ def edit(
 
 def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _Before:
     head = locked(tenant_id, approval_id)
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     head = clocks.settle_if_late(head, approval, at=at)
     if head.state != "REQUESTED":
@@ -132,7 +132,7 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
     assert action.payload_pointer is not None
     if action.ordered_by is not None:
         raise NotEditable
-    session = queries.session(tenant_id, action.session_id)
+    session = sessions.session(tenant_id, action.session_id)
     assert session is not None
     payload = parse(record.opened(tenant_id, action.payload_pointer) or b"{}")
     return _Before(
@@ -143,7 +143,7 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
 def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
     """The call again with other arguments: what it depends on, and what its agent wants checked, stay."""
     entry = record.entry(action.tenant_id, action.id, action.seq) or {}
-    own = queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates
+    own = sessions.disclosed_contract(action.tenant_id, action.contract_digest).predicates
     wanted = entry["intended_outcome"]["expected_predicates"]
     first = record.history(action.tenant_id, action.id)[0][2] or {}
     return gate.Proposal(
@@ -201,7 +201,7 @@ def _edited(before: _Before, verdict: gate.GateVerdict) -> Edited:
 
 
 def _check_editor(tenant_id: UUID, editor: UUID) -> None:
-    place = queries.approver(tenant_id, editor)
+    place = approvers.approver(tenant_id, editor)
     if place is None or not place.active:
         raise binding.NotEligible
 

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due, Emergency, Vote
 from approvals.operations import standing
 from approvals.operations.requests import approval_block
+from approvals.queries import approvers
 from approvals.rules import binding, emergency, policy
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -42,7 +42,7 @@ def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
 def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
     """Nothing if this person may break the glass here, signing as they do; else the refusal."""
     actor = UUID(voter.actor)
-    rule, place = rule_of(approval.tenant_id), queries.approver(approval.tenant_id, actor)
+    rule, place = rule_of(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
     emergency.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
     if not binding.is_as_strong(voter.evidence_class, rule.step_up):
         raise binding.StepUpRequired
@@ -128,15 +128,15 @@ def review(
 ) -> str:
     """Put on record what one other person found; the state after."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
-    used = queries.emergency(tenant_id, emergency_id)
+    used = approvers.emergency(tenant_id, emergency_id)
     if used is None:
         raise NoSuchEmergency
     wanted = _wanted(used)
     before = [each["person"] for each in used.reviews]
-    person = str(queries.person_of(tenant_id, by.id))
+    person = str(approvers.person_of(tenant_id, by.id))
     emergency.check_review(
         reviewer=person,
-        used_by=str(queries.person_of(tenant_id, used.used_by)),
+        used_by=str(approvers.person_of(tenant_id, used.used_by)),
         reviewed_by=before,
         wanted=wanted,
     )
@@ -168,7 +168,7 @@ def _wanted(used: Emergency) -> int:
 def overdue(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
     """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
-    used = queries.emergency(tenant_id, emergency_id)
+    used = approvers.emergency(tenant_id, emergency_id)
     Due.objects.filter(subject_id=emergency_id, what="review").delete()
     if used is None or used.reviewed_at is not None:
         return None

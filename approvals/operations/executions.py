@@ -23,7 +23,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
-from approvals import queries
 from approvals.models import Approval, Attempt
 from approvals.operations import grant_keys
 from approvals.operations.deciding import VotesFallen, still_stands
@@ -32,7 +31,8 @@ from approvals.operations.leases import horizon, lease_of
 from approvals.operations.preparing import moved_on
 from approvals.operations.releasing import Basis, epoch, gather, payload_of, released, terms_of
 from approvals.operations.requests import LIVE, approval_block, request_again, void, void_grants
-from approvals.queries import is_untellable
+from approvals.queries import asking, executing
+from approvals.queries.executing import is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
 from ledger.operations import record as ledger
@@ -195,7 +195,7 @@ def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.G
 
 def _check_unspent(tenant_id: UUID, grant: grants.Grant, request: StartRequest, now: datetime) -> None:
     """Why the grant cannot be spent, where that is so; the lock of its action keeps the answer true until we do."""
-    row = queries.grant(tenant_id, UUID(grant.jti))
+    row = executing.grant(tenant_id, UUID(grant.jti))
     if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
         # Signed by our key and not by us: nothing is on record of it (B29).
         raise GrantInvalid
@@ -386,7 +386,7 @@ def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, a
         raise NotStartable("Only an action that has not started can be cancelled.")
     action = record.action(tenant_id, action_id)
     assert action is not None
-    approval = queries.approval(tenant_id, action.approval_id) if action.approval_id else None
+    approval = asking.approval(tenant_id, action.approval_id) if action.approval_id else None
     if approval is not None and approval.state in LIVE:
         void(approval=approval, reason="The action was cancelled.", at=at)
     void_grants(tenant_id=tenant_id, action_id=action_id, at=at)

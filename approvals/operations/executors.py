@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Executor
+from approvals.queries import executing
 from approvals.rules import possession
 from ledger.operations import record as ledger
 from ledger.rules.refusals import Refused
@@ -34,9 +34,9 @@ def register_executor(
     One that an operator registers belongs to no API key: any may use it that proves possession of the private key.
     """
     thumbprint = possession.thumbprint(public_jwk)
-    known = queries.executor(tenant_id, executor_id)
+    known = executing.executor(tenant_id, executor_id)
     unchanged = known is not None and (known.thumbprint, known.tools) == (thumbprint, tools)
-    if known is not None and unchanged and queries.may_use(known, by.id):
+    if known is not None and unchanged and executing.may_use(known, by.id):
         return known
     if known is not None and by.kind == "executor" and known.key_actor != by.id:
         raise ExecutorTaken
@@ -71,7 +71,7 @@ def register_executor(
 
 def owned(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
     """The executor, if it belongs to this API key."""
-    executor = queries.executor(tenant_id, executor_id)
-    if executor is None or not queries.may_use(executor, by.id):
+    executor = executing.executor(tenant_id, executor_id)
+    if executor is None or not executing.may_use(executor, by.id):
         raise UnknownExecutor
     return executor

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.operations import agents, calls, executions, sessions
 from approvals.operations.sessions import RECOVERY_AGENT
+from approvals.queries import agents as agents_read
+from approvals.queries import sessions as sessions_read
 from approvals.rules.registry import Entry
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
@@ -67,7 +68,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
     tenant_id = parent.tenant_id
     if not _may_call(tenant_id, step["tool"], at=at):
         return _error("AGENT_NOT_REGISTERED", "The recovery agent is revoked, or the tool is not registered.")
-    goal = queries.session(tenant_id, parent.session_id)
+    goal = sessions_read.session(tenant_id, parent.session_id)
     assert goal is not None
     wish = sessions.Wish(
         agent_id=RECOVERY_AGENT, goal=goal.goal, ttl_seconds=TTL_S, tools=(step["tool"],), run_id=parent.run_id
@@ -110,12 +111,12 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
 
     A revoked recovery agent is not brought back: revoking it is how a tenant stops automatic recovery at once.
     """
-    agent = queries.agent(tenant_id, RECOVERY_AGENT)
+    agent = agents_read.agent(tenant_id, RECOVERY_AGENT)
     if agent is not None and agent.revoked_at is not None:
         return False
     if not record.newest_contracts(tenant_id, [tool]):
         return False
-    version = queries.agent_version(tenant_id, RECOVERY_AGENT, agent.version) if agent else None
+    version = agents_read.agent_version(tenant_id, RECOVERY_AGENT, agent.version) if agent else None
     known = frozenset(version.tools) if version else frozenset()
     if tool in known:
         return True
@@ -138,7 +139,7 @@ def _next_version(tenant_id: UUID, current: str) -> str:
     number = int(current) if current.isdecimal() and len(current) < 10 else 0
     while True:
         number += 1
-        if queries.agent_version(tenant_id, RECOVERY_AGENT, str(number)) is None:
+        if agents_read.agent_version(tenant_id, RECOVERY_AGENT, str(number)) is None:
             return str(number)
 
 

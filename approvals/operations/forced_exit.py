@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from approvals import queries
 from approvals.models import Session
+from approvals.queries import sessions
 from ledger.operations import record as ledger
 from ledger.tenancy import ask
 
@@ -19,7 +19,7 @@ REACHED = "iteration_limit_reached"
 def inherit(session: Session) -> None:
     """Let a session know, as read, that its run was forced to end in another one."""
     if session.forced_at is None:
-        session.forced_at = queries.forced_at(session.tenant_id, session.run_id, session.key_actor)
+        session.forced_at = sessions.forced_at(session.tenant_id, session.run_id, session.key_actor)
 
 
 def force(session: Session, *, at: datetime) -> None:

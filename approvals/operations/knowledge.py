@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Session
 from approvals.operations.registered import is_sealed
-from approvals.queries import disclosed_contract
+from approvals.queries import agents, sessions
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import basis, gate, pins
 from approvals.rules.basis import Change
 from approvals.rules.gate import GateVerdict, Standing, Surroundings
@@ -21,8 +21,8 @@ from ledger.queries.record import is_uuid
 def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
     """What the server knows about the agent and its session now."""
     tenant_id = session.tenant_id
-    agent = queries.agent(tenant_id, session.agent_id)
-    version = queries.agent_version(tenant_id, session.agent_id, session.agent_version)
+    agent = agents.agent(tenant_id, session.agent_id)
+    version = agents.agent_version(tenant_id, session.agent_id, session.agent_version)
     disclosed = {tool["name"]: disclosed_contract(tenant_id, tool["digest"]) for tool in session.contract["tools"]}
     return Standing(
         registered=agent is not None and agent.revoked_at is None and version is not None,
@@ -107,7 +107,7 @@ def _superseded(session: Session, call: Proposal) -> str | None:
     if call.supersedes is None or not is_uuid(call.supersedes):
         return None
     action = record.action(session.tenant_id, UUID(call.supersedes))
-    before = queries.session(session.tenant_id, action.session_id) if action is not None else None
+    before = sessions.session(session.tenant_id, action.session_id) if action is not None else None
     return action.state if action is not None and before is not None and before.key_actor == session.key_actor else None
 
 

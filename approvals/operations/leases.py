@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Attempt, Due
 from approvals.operations.executors import UnknownExecutor, owned
-from approvals.queries import disclosed_contract
+from approvals.queries import executing
+from approvals.queries.sessions import disclosed_contract
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import parse
@@ -47,7 +47,7 @@ def heartbeat(
     """Extend the lease, never beyond the attempt's own timeout; a lease that is over stays over."""
     owned(tenant_id, executor_id, by)
     ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    attempt = queries.attempt(tenant_id, action_id, number)
+    attempt = executing.attempt(tenant_id, action_id, number)
     if attempt is None or attempt.executor_id != executor_id:
         raise UnknownExecutor("There is no such attempt here.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
@@ -70,7 +70,7 @@ def finish_attempt(*, tenant_id: UUID, action_id: UUID, number: int, at: datetim
 def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     """The lease ran out in silence: the outcome is unknown, which is neither failure nor success (R-EX-07, R-EX-11)."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    attempts = queries.attempts_of(tenant_id, action_id)
+    attempts = executing.attempts_of(tenant_id, action_id)
     if head.state != "EXECUTING" or not attempts:
         Due.objects.filter(subject_id=action_id, what="lease").delete()
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from approvals.models import Session
-from approvals.queries import disclosed_contract
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import nudge
 from approvals.rules.nudge import Nudge
 from ledger.queries import record, sessions

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals import queries
 from approvals.models import Executor, Grant
 from approvals.operations import clocks, grant_keys
 from approvals.operations.deciding import VotesFallen, still_stands
@@ -20,7 +19,8 @@ from approvals.operations.executors import owned
 from approvals.operations.preparing import moved_on
 from approvals.operations.releasing import Basis, epoch, gather, payload_of, released, terms_of
 from approvals.operations.requests import request_again, reserve_key
-from approvals.queries import is_untellable
+from approvals.queries import asking, executing
+from approvals.queries.executing import is_untellable
 from approvals.rules import grants, hours, quorum, readings
 from ledger.operations import record as ledger
 from ledger.queries import log, record
@@ -67,7 +67,7 @@ def orders(
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
     found = record.ids_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
-    taken, is_late = queries.reserved(tenant_id, found), _lateness(tenant_id)
+    taken, is_late = executing.reserved(tenant_id, found), _lateness(tenant_id)
     held = [basis for basis in (gather(tenant_id, action_id, at=at) for action_id in found) if basis is not None]
     return [_waiting(basis, taken, unverifiable, is_late, at=at) for basis in held]
 
@@ -85,11 +85,11 @@ def _waiting(
 
 def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | None) -> Iterator[UUID]:
     """What waits for nobody's vote and is nobody's yet, page by page: nothing that waits hides what is behind it."""
-    approved = queries.approved_actions(tenant_id)
+    approved = asking.approved_actions(tenant_id)
     after, more = None, True
     while more:
         page = record.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
-        taken = queries.reserved(tenant_id, page)
+        taken = executing.reserved(tenant_id, page)
         yield from (action_id for action_id in page if action_id not in taken)
         after, more = (page[-1] if page else None), len(page) == PAGE
 

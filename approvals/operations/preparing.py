@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import drifting
 from approvals.operations.demands import demand_again, in_force
@@ -29,7 +28,8 @@ from approvals.operations.requests import (
     void,
     void_grants,
 )
-from approvals.queries import disclosed_contract
+from approvals.queries import asking
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import drift, preflight
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -43,7 +43,7 @@ _NAMED = ("approval", "verification", "recovery")
 def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
     """Ask people, or refuse, once the reading is there or its time is over; whether the approval moved on."""
     head = locked(tenant_id, approval_id)
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state != "PREPARING":
         Due.objects.filter(subject_id=approval_id, what="prepare").delete()
@@ -124,7 +124,7 @@ def ask_again(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.Prec
     by now that the action is doomed, nobody is asked again.
     """
     state = locked(tenant_id, approval_id).state
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     changed = drifting.since_asked(approval) if state in ("REQUESTED", "APPROVED") else None
     if changed is None or not changed.material:

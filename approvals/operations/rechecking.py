@@ -17,11 +17,11 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations import deciding, standing
 from approvals.operations.requests import LIVE, locked, request_again
 from approvals.operations.roster import LOOK
+from approvals.queries import asking
 from ledger.operations import record as ledger
 from ledger.queries import record
 
@@ -29,11 +29,10 @@ from ledger.queries import record
 def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
     """What is due: one approval is looked at, or all of a tenant are put in line."""
     Due.objects.filter(subject_id=subject_id, what=LOOK).delete()
-    approval = queries.approval(tenant_id, subject_id)
+    approval = asking.approval(tenant_id, subject_id)
     if approval is None:
         waiting = (
-            Due(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at)
-            for each in queries.open_approvals(tenant_id)
+            Due(tenant_id=tenant_id, subject_id=each, what=LOOK, due_at=at) for each in asking.open_approvals(tenant_id)
         )
         Due.objects.bulk_create(
             waiting,

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from approvals import queries
 from approvals.models import Approval, Executor
+from approvals.queries import asking, sessions, timing
 from approvals.rules import binding, grants
 from approvals.rules.policy import ApprovalPolicy
 from ledger.guard import read_epoch
@@ -46,12 +46,12 @@ class Basis:
     @property
     def contract(self) -> Contract:
         """The contract that the action was validated against."""
-        return queries.disclosed_contract(self.action.tenant_id, self.action.contract_digest)
+        return sessions.disclosed_contract(self.action.tenant_id, self.action.contract_digest)
 
     @property
     def rules(self) -> ApprovalPolicy:
         """The approval policy in force."""
-        return queries.approval_policy(self.action.tenant_id, self.record.policies["approval"].digest)
+        return timing.approval_policy(self.action.tenant_id, self.record.policies["approval"].digest)
 
     @property
     def waits_for_seal(self) -> bool:
@@ -68,8 +68,8 @@ def gather(tenant_id: UUID, action_id: UUID, *, at: datetime) -> Basis | None:
     if found is None:
         return None
     approval_id = found.action.approval_id
-    approval = queries.approval(tenant_id, approval_id) if approval_id is not None else None
-    agent_version, votes = queries.bearing(tenant_id, found.action.session_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id) if approval_id is not None else None
+    agent_version, votes = sessions.bearing(tenant_id, found.action.session_id, approval_id)
     return Basis(found, approval, agent_version, votes)
 
 

@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due, Grant
 from approvals.operations import clocks
 from approvals.operations.demands import demand_again, in_force
 from approvals.operations.roster import LOOK
-from approvals.queries import disclosed_contract, is_untellable
+from approvals.queries import asking, timing
+from approvals.queries.executing import is_untellable
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import pace, policy, quorum, readings, rendering
 from approvals.rules.policy import Demand
 from approvals.rules.preflight import Preflight
@@ -109,7 +110,7 @@ def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: dat
     ledger.write(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
     Due.objects.filter(subject_id=approval.id).delete()
-    insert(first_look(approval, at=at), *clocks.due(approval, queries.pace_of(approval), at=at))
+    insert(first_look(approval, at=at), *clocks.due(approval, timing.pace_of(approval), at=at))
 
 
 def first_look(approval: Approval, *, at: datetime) -> Due:
@@ -205,7 +206,7 @@ def approval_block(
 def locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
     """An approval under its lock, and its action before it."""
     # The action comes first: every operation that touches both locks them in this order.
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     if approval is None:
         raise NoSuchApproval
     ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
@@ -280,7 +281,7 @@ def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] 
     What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
     """
     head = locked(tenant_id, approval_id)
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     if head.state not in ("REQUESTED", "APPROVED"):
         Due.objects.filter(subject_id=approval_id, what="approval").delete()
@@ -327,7 +328,7 @@ def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     action = record.action(tenant_id, action_id)
-    approval = queries.approval(tenant_id, action.approval_id) if action and action.approval_id else None
+    approval = asking.approval(tenant_id, action.approval_id) if action and action.approval_id else None
     if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
         return False
     request_again(head=head, action=action, at=at, row="RT-33", said="REFRESH_AND_RETRY")
@@ -348,7 +349,7 @@ def request_again(
     A policy whose `on_change` is void ends the action instead, as does one that refuses it now; the agent is told why.
     """
     policies = record.active_policies(action.tenant_id)
-    before = queries.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    before = asking.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     live = before is not None and before.state != "CONSUMED"
     if before is not None and live:
         void(approval=before, reason=why, at=at)

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from approvals import queries
 from approvals.models import Agent, AgentVersion, Session
 from approvals.operations import misconduct
 from approvals.operations.calls import NoSuchSession
 from approvals.operations.registered import entry_of, registry_key
-from approvals.queries import disclosed_contract
+from approvals.queries import agents, sessions
+from approvals.queries.sessions import disclosed_contract
 from approvals.rules import pins, registry, relevance
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -102,8 +102,8 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
 def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, AgentVersion, registry.Entry]:
     """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
     try:
-        agent = queries.agent(tenant_id, wish.agent_id)
-        version = queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+        agent = agents.agent(tenant_id, wish.agent_id)
+        version = agents.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
         entry = registry.admit(
             entry_of(version) if version else None,
             seal=version.fingerprint if version else "",
@@ -155,7 +155,7 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
 
 def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str, at: datetime) -> pins.Comparison:
     """Whether a restated goal is the pinned one. Nothing is refused, but drift is on record (R-PA-07, R-PA-09)."""
-    session = queries.session(tenant_id, session_id)
+    session = sessions.session(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
@@ -167,7 +167,7 @@ def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str,
 
 def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
     """Close a session; its actions go on, but it takes no more calls."""
-    session = queries.session_locked(tenant_id, session_id)
+    session = sessions.session_locked(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     if session.closed_at is not None:

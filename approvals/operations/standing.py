@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Agent, Approval, Approver, Delegation, Session, Vote
+from approvals.queries import approvers, asking, sessions, timing, voting
 from approvals.rules import binding, quorum
 from approvals.rules.quorum import EVERYBODY, Ballot, Tally, Terms
 from ledger.queries import record
@@ -132,8 +132,8 @@ def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
     """What the standing of an approval rests on now; `action` where it was just read."""
     tenant_id = approval.tenant_id
     action = action or record.action(tenant_id, approval.action_id)
-    session = queries.session(tenant_id, action.session_id) if action else None
-    roster, lent, away, agent = queries.behind(tenant_id, session.agent_id if session else None, at)
+    session = sessions.session(tenant_id, action.session_id) if action else None
+    roster, lent, away, agent = asking.behind(tenant_id, session.agent_id if session else None, at)
     return Ground(
         people=People(
             roster={row.actor_id: row for row in roster},
@@ -143,7 +143,7 @@ def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
         action=action,
         session=session,
         agent=agent,
-        author=queries.author_of_policy(tenant_id, approval.policy_version),
+        author=timing.author_of_policy(tenant_id, approval.policy_version),
     )
 
 
@@ -201,7 +201,7 @@ def keep_away(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
 
 def _votes(approval: Approval) -> list[Vote]:
     """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
-    cast = queries.votes_of(approval.tenant_id, approval.id)
+    cast = voting.votes_of(approval.tenant_id, approval.id)
     return [vote for vote in cast if vote.verdict != binding.Verdict.BREAK_GLASS]
 
 
@@ -257,7 +257,7 @@ def _counts(vote: Vote, known: People, barred: Mapping[str, str], stopped: froze
     return (
         bool(known.groups(vote.delegated_by))
         and known.person(vote.delegated_by) not in barred
-        and not queries.was_taken_back(vote)
+        and not voting.was_taken_back(vote)
     )
 
 
@@ -266,7 +266,7 @@ def _stopped_keys(tenant_id: UUID, cast: list[Vote]) -> frozenset[str]:
     used = {vote.credential_id for vote in cast if vote.credential_id}
     if not used:
         return frozenset()
-    active = {key.credential_id for key in queries.approver_keys(tenant_id, states=["ACTIVE"])}
+    active = {key.credential_id for key in approvers.approver_keys(tenant_id, states=["ACTIVE"])}
     return frozenset(used - active)
 
 

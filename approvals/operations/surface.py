@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Session
 from approvals.operations.calls import NoSuchSession
+from approvals.queries import sessions
 from approvals.rules import surface
 from approvals.rules.surface import Withheld
 from ledger.operations import record as ledger
@@ -30,7 +30,7 @@ def report(
     *, tenant_id: UUID, session_id: UUID, key_actor: UUID, withheld: Iterable[Withheld], at: datetime
 ) -> Surface | None:
     """Write down what is held back now, unless the record says just that; None while nothing ever was."""
-    session = queries.session_locked(tenant_id, session_id)
+    session = sessions.session_locked(tenant_id, session_id)
     if session is None or session.key_actor != key_actor:
         raise NoSuchSession
     said, before = surface.told(withheld), newest(session)

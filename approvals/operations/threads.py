@@ -12,10 +12,10 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from approvals import queries
 from approvals.models import Approval, Comment
 from approvals.operations import clocks
 from approvals.operations.requests import locked
+from approvals.queries import asking, voting
 from approvals.rules import claims, threads
 from ledger.operations import record as ledger
 
@@ -37,7 +37,7 @@ def ask(
     """Ask the agent something before deciding; it reads it with its action and its session."""
     said = threads.checked(text)
     head, approval = _open(tenant_id, approval_id)
-    if len(threads.open_questions(queries.lines_of(tenant_id, approval_id))) >= threads.MOST_OPEN:
+    if len(threads.open_questions(voting.lines_of(tenant_id, approval_id))) >= threads.MOST_OPEN:
         raise threads.TooManyQuestions
     row = _line(head, "question", said, by, mentions=threads.mentioned(said, known), at=at)
     clocks.settle(_note(head, row, by, at=at), approval, at=at)
@@ -49,8 +49,8 @@ def answer(
 ) -> Comment:
     """The agent's own words to one question. They are kept, shown as what they are, and prove nothing (8.18)."""
     said = threads.checked(text, longest=threads.LONGEST_ANSWER)
-    asked = queries.line(tenant_id, question_id)
-    about = queries.approval(tenant_id, asked.approval_id) if asked is not None else None
+    asked = voting.line(tenant_id, question_id)
+    about = asking.approval(tenant_id, asked.approval_id) if asked is not None else None
     if asked is None or asked.kind != "question" or about is None or about.action_id != action_id:
         raise threads.NoSuchQuestion
     head, approval = _open(tenant_id, asked.approval_id)
@@ -67,7 +67,7 @@ def _open(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.Head, Approval]:
     head = locked(tenant_id, approval_id)
     if head.state not in ("PREPARING", "REQUESTED"):
         raise claims.NotOpen
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     return head, approval
 

@@ -16,13 +16,13 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
-from approvals import queries
 from approvals.models import Approval, Vote
 from approvals.operations import attention, clocks, emergencies, signatures, standing, work
 from approvals.operations.deciding import decide
 from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
 from approvals.operations.standing import Ground
+from approvals.queries import asking, sessions
 from approvals.rules import binding, rendering
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -92,7 +92,7 @@ def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
     """The action and its session, as they were just read or as they are."""
     action = on.action if on else record.action(approval.tenant_id, approval.action_id)
     assert action is not None
-    session = on.session if on else queries.session(approval.tenant_id, action.session_id)
+    session = on.session if on else sessions.session(approval.tenant_id, action.session_id)
     assert session is not None
     return action, session
 
@@ -139,7 +139,7 @@ def vote(
         # Challenge and key before action and approval: whoever stops a key takes them in the same order.
         opened = signatures.open_answer(tenant_id, approval_id, voter.actor, signed, at=at) if signed else None
         head = locked(tenant_id, approval_id)
-        approval = queries.approval(tenant_id, approval_id)
+        approval = asking.approval(tenant_id, approval_id)
         assert approval is not None
         head = clocks.settle_if_late(head, approval, at=at)
         work.check_pace(approval, UUID(voter.actor), at=at)

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Agent
+from approvals.queries import agents as agents_read
+from approvals.queries import calls
 from approvals.rules import acceptance
 from approvals.rules.acceptance import Limits, Tally
 from ledger.operations import record as ledger
@@ -26,19 +27,19 @@ def look(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
     """What must change among the flags of a tenant's agents: (agent, its flags from now on). Nothing is written."""
     limits = limits_of(tenant_id)
     since, until = at - limits.window, at
-    made = queries.tallies(tenant_id, "agent_id", since=since, until=until)
-    tried = queries.names_tried(tenant_id, since=since, until=until)
+    made = calls.tallies(tenant_id, "agent_id", since=since, until=until)
+    tried = calls.names_tried(tenant_id, since=since, until=until)
     tallied = {agent_id: each for (agent_id,), each in made.items()}
     agents = _of_interest(tenant_id, tallied)
-    began = queries.registered_at(tenant_id, agents)
+    began = agents_read.registered_at(tenant_id, agents)
     changes = []
     for agent in agents:
         tally, names = tallied.get(agent.agent_id, Tally()), tried.get(agent.agent_id, 0)
         start = began.get(agent.agent_id, since)
         if start > since:
             # What an earlier version did is not held against this one.
-            tally = queries.tally(tenant_id, since=start, until=until, agent_id=agent.agent_id)
-            named = queries.names_tried(tenant_id, since=start, until=until, agent_id=agent.agent_id)
+            tally = calls.tally(tenant_id, since=start, until=until, agent_id=agent.agent_id)
+            named = calls.names_tried(tenant_id, since=start, until=until, agent_id=agent.agent_id)
             names = named.get(agent.agent_id, 0)
         wanted = acceptance.flags(tally, names=names, standing=agent.flags, version=agent.version, limits=limits)
         if wanted.keys() != agent.flags.keys():
@@ -47,8 +48,8 @@ def look(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _of_interest(tenant_id: UUID, tallied: Iterable[str]) -> list[Agent]:
-    known = {each.agent_id: each for each in queries.agents_named(tenant_id, list(tallied))}
-    known |= {each.agent_id: each for each in queries.flagged(tenant_id)}
+    known = {each.agent_id: each for each in agents_read.agents_named(tenant_id, list(tallied))}
+    known |= {each.agent_id: each for each in agents_read.flagged(tenant_id)}
     return [each for each in known.values() if each.revoked_at is None]
 
 
@@ -57,11 +58,11 @@ def flag(*, tenant_id: UUID, agent_id: str, flags: dict[str, Any], at: datetime)
 
     The agent is locked first, so that two looks at once raise a flag once.
     """
-    agent = queries.agent(tenant_id, agent_id)
+    agent = agents_read.agent(tenant_id, agent_id)
     if agent is None:
         return 0
     head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
-    agent = queries.agent(tenant_id, agent_id)
+    agent = agents_read.agent(tenant_id, agent_id)
     assert agent is not None
     raised = {name: facts for name, facts in flags.items() if name not in agent.flags}
     cleared = [name for name in agent.flags if name not in flags]

@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from approvals import queries
 from approvals.models import Approval, Due
 from approvals.operations.clocks import AGAIN
 from approvals.operations.requests import locked
+from approvals.queries import asking, timing, voting
 from approvals.rules import claims, deadlines, flooding
 from approvals.rules.deadlines import Step
 from ledger.operations import record as ledger
@@ -63,25 +63,25 @@ def assign(
 
 def suggestion(tenant_id: UUID, eligible: Sequence[UUID], *, at: datetime) -> UUID | None:
     """Who of these has least to do."""
-    return claims.suggested(eligible, queries.load(tenant_id, at=at))
+    return claims.suggested(eligible, asking.load(tenant_id, at=at))
 
 
 def check_pace(approval: Approval, voter: UUID, *, at: datetime) -> None:
     """Refuse a vote of somebody who votes faster than the policy believes that anybody reads (B38)."""
-    most = queries.policy_of(approval).limits.votes_per_minute
+    most = timing.policy_of(approval).limits.votes_per_minute
     if most:
-        given = queries.votes_since(approval.tenant_id, voter, since=at - flooding.MINUTE, limit=most)
+        given = voting.votes_since(approval.tenant_id, voter, since=at - flooding.MINUTE, limit=most)
         flooding.check_pace(given, most=most, at=at)
 
 
 def step(*, tenant_id: UUID, approval_id: UUID, step: Step, at: datetime) -> bool:
     """Take one step towards the deadline if it is due, or look again when it will be; whether it was taken."""
     head = locked(tenant_id, approval_id)
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
-    wanted, look = queries.pace_of(approval), None
+    wanted, look = timing.pace_of(approval), None
     if head.state in OPEN:
-        clock = queries.clock(approval, at=at)
+        clock = timing.clock(approval, at=at)
         if head.state == "REQUESTED" and deadlines.is_due(step, wanted.plan, clock):
             _take(head, approval, step, wanted.escalate_to, instant(clock.ends_at), at=at)
             _forget(approval_id, step)
@@ -112,7 +112,7 @@ def _opened(tenant_id: UUID, approval_id: UUID) -> tuple[ledger.Head, Approval]:
     head = locked(tenant_id, approval_id)
     if head.state not in OPEN:
         raise claims.NotOpen
-    approval = queries.approval(tenant_id, approval_id)
+    approval = asking.approval(tenant_id, approval_id)
     assert approval is not None
     return head, approval
 

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations import executions
+from approvals.queries import sessions
 from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy, once
@@ -46,7 +46,7 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     caller = caller_of(request)
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
-        filters["sessions"] = before.sessions_of_key(caller.tenant_id, caller.actor.id)
+        filters["sessions"] = sessions.sessions_of_key(caller.tenant_id, caller.actor.id)
     found = record.actions(caller.tenant_id, before=pages.place(wanted.cursor), limit=wanted.limit + 1, **filters)
     return pages.listed(found, wanted.limit, envelope.row)
 
@@ -178,7 +178,7 @@ def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> A
     if action is None:
         raise NotFound
     if caller.kind == "agent":
-        session = before.session(caller.tenant_id, action.session_id)
+        session = sessions.session(caller.tenant_id, action.session_id)
         if session is None or session.key_actor != caller.actor.id:
             raise NotFound
     gone = None if or_erased else erasure.erased(caller.tenant_id, action_id)

@@ -10,8 +10,9 @@ from django.utils import timezone
 from ninja import Query, Router
 from pydantic import Field
 
-from approvals import queries as before
 from approvals.operations import agents
+from approvals.queries import agents as agents_read
+from approvals.queries import calls as calls_read
 from approvals.rules import registry
 from approvals.rules.acceptance import Tally
 from console.api import pages
@@ -115,9 +116,9 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
 @in_tenancy
 def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    found = before.agents(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
+    found = agents_read.agents(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
     names = [each.agent_id for each in found]
-    tallies = before.tallies(tenant_id, "agent_id", since=at - PERIOD, until=at, agent_id__in=names)
+    tallies = calls_read.tallies(tenant_id, "agent_id", since=at - PERIOD, until=at, agent_id__in=names)
     return pages.listed(found, wanted.limit, lambda agent: _agent(agent, tallies.get((agent.agent_id,), Tally())))
 
 
@@ -126,14 +127,14 @@ def list_agents(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @in_tenancy
 def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
     tenant_id, at = caller_of(request).tenant_id, timezone.now()
-    agent = before.agent(tenant_id, agent_id)
+    agent = agents_read.agent(tenant_id, agent_id)
     if agent is None:
         raise NotFound
     since = at - PERIOD
-    days = before.tallies(tenant_id, since=since, until=at, step=STEP, agent_id=agent_id)
-    versions = before.agent_versions(tenant_id, agent_id)
+    days = calls_read.tallies(tenant_id, since=since, until=at, step=STEP, agent_id=agent_id)
+    versions = agents_read.agent_versions(tenant_id, agent_id)
     tools = {tool for each in versions for tool in each.tools}
-    undisclosed = before.attempted_undisclosed(tenant_id, agent_id=agent_id, since=since)
+    undisclosed = calls_read.attempted_undisclosed(tenant_id, agent_id=agent_id, since=since)
     return answer(
         _agent(agent, sum(days.values(), Tally()))
         | {

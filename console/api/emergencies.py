@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 from pydantic import Field
 
-from approvals import queries
+from approvals.queries import approvers
 from approvals.rules import emergency
 from console import glass
 from console.api import answers, pages
@@ -73,9 +73,9 @@ class EmergencyState(answers.Answer):
 def list_emergencies(request: HttpRequest, wanted: Query[EmergenciesWanted]) -> HttpResponse:
     tenant_id, place = caller_of(request).tenant_id, pages.place(wanted.cursor)
     if wanted.reviewed:
-        found = queries.emergencies(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
+        found = approvers.emergencies(tenant_id, reviewed=True, before=place, limit=wanted.limit + 1)
         return pages.listed(found, wanted.limit, _shown)
-    return pages.cut(queries.emergencies(tenant_id, limit=500), wanted, _shown)
+    return pages.cut(approvers.emergencies(tenant_id, limit=500), wanted, _shown)
 
 
 @router.post(

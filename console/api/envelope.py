@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries as before
 from approvals.operations.actions import Answer
+from approvals.queries import asking, sessions
 from console import verdict
 from console.api.caller import Caller
 from console.api.recorded import recorded
@@ -87,7 +87,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
 
 def _pin_of(action: Any) -> str | None:
     """The pinned goal that an action serves, by its hash (R-PA-12)."""
-    session = before.session(action.tenant_id, action.session_id)
+    session = sessions.session(action.tenant_id, action.session_id)
     return session.pin_hash if session is not None else None
 
 
@@ -139,7 +139,7 @@ def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
 
 
 def _axes(action: Any, entry: dict[str, Any]) -> dict[str, str]:
-    approval = before.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    approval = asking.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     axes = rules.axes(
         State(action.state),
         entry,

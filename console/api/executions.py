@@ -18,11 +18,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations import executions, executors, leases, orders
 from approvals.operations.executions import Started, StartRequest
 from approvals.operations.executors import UnknownExecutor
 from approvals.operations.orders import Order, Waiting
+from approvals.queries import executing, sessions, voting
 from approvals.rules import possession
 from console import operations
 from console.api import answers, pages, problems
@@ -200,15 +200,15 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     caller = caller_of(request)
     at = timezone.now()
     action = seen(request, action_id)
-    row = before.attempt(caller.tenant_id, action_id, attempt)
-    executor = before.executor(caller.tenant_id, row.executor_id) if row else None
-    if row is None or executor is None or not before.may_use(executor, caller.actor.id):
+    row = executing.attempt(caller.tenant_id, action_id, attempt)
+    executor = executing.executor(caller.tenant_id, row.executor_id) if row else None
+    if row is None or executor is None or not executing.may_use(executor, caller.actor.id):
         raise UnknownExecutor("There is no such attempt here.")
     document, raw = read_result(request.body)
     state = observations.observe(
         tenant_id=caller.tenant_id,
         action_id=action_id,
-        contract=before.disclosed_contract(caller.tenant_id, action.contract_digest),
+        contract=sessions.disclosed_contract(caller.tenant_id, action.contract_digest),
         answer=observations.Answer(
             attempt=attempt,
             timeout_s=row.timeout_s,
@@ -228,7 +228,7 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
 
 def _disclosed(action: Any) -> tuple[str, ...]:
     """The tools of the session that an action came from."""
-    session = before.session(action.tenant_id, action.session_id)
+    session = sessions.session(action.tenant_id, action.session_id)
     return tuple(session.contract["sub_tools_disclosed"]) if session is not None else ()
 
 
@@ -251,7 +251,7 @@ def _proof(caller: Caller, order: Order, *, wanted: bool) -> dict[str, Any]:
     """That the votes stand in the signed log, for an executor that wants to see it."""
     if not wanted or order.approval_id is None:
         return {}
-    return {"proof": before.proof_of_votes(caller.tenant_id, order.approval_id)}
+    return {"proof": voting.proof_of_votes(caller.tenant_id, order.approval_id)}
 
 
 def _order(order: Order) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations.calls import NoSuchSession
+from approvals.queries import sessions
 from console.api import guarding_schemas as schemas
 from console.api.caller import admits, caller_of
 from console.api.edge import answer, in_tenancy, once
@@ -100,7 +100,7 @@ def _row(verdict: Any) -> dict[str, Any]:
 
 def _seen(request: HttpRequest, session_id: UUID) -> Any:
     caller = caller_of(request)
-    session = before.session(caller.tenant_id, session_id)
+    session = sessions.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
         raise NoSuchSession
     return session

@@ -16,7 +16,7 @@ from ninja import Router
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from approvals import queries as before
+from approvals.queries import calls
 from approvals.rules.acceptance import Tally
 from console import patterns
 from console.api.caller import admits, caller_of
@@ -61,7 +61,7 @@ def exposed(tenant_id: UUID, *, at: datetime) -> bytes:
     """Every figure of a tenant."""
     registry = CollectorRegistry()
     tenant = record.tenant_by_id(tenant_id).slug
-    _calls(registry, tenant, before.tally(tenant_id, since=at - WINDOW, until=at))
+    _calls(registry, tenant, calls.tally(tenant_id, since=at - WINDOW, until=at))
     gauge = Gauge(
         "counterfoil_hallucination_patterns",
         "Patterns of hallucinated success that were met, by code",

@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations import attention, standing, votes
+from approvals.queries import asking, sessions
+from approvals.queries import voting as voting_read
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
 from console import having_a_say, target
@@ -51,9 +52,9 @@ def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> Http
     caller = caller_of(request)
     after, limit, at = pages.place(wanted.cursor), wanted.limit + 1, timezone.now()
     if wanted.state == "REQUESTED":
-        found = before.queue(caller.tenant_id, sort=wanted.order, after=after, limit=limit, at=at, **wanted.filters())
+        found = asking.queue(caller.tenant_id, sort=wanted.order, after=after, limit=limit, at=at, **wanted.filters())
     else:
-        found = before.approvals(caller.tenant_id, states=(wanted.state,), after=after, limit=limit)
+        found = asking.approvals(caller.tenant_id, states=(wanted.state,), after=after, limit=limit)
     return pages.listed(found, wanted.limit, _approval)
 
 
@@ -67,7 +68,7 @@ def list_approvals(request: HttpRequest, wanted: Query[ApprovalsWanted]) -> Http
 @in_tenancy
 def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    approval = before.approval(caller.tenant_id, approval_id)
+    approval = asking.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
     if target.look_again(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
@@ -83,8 +84,8 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     ]
     size, me = covers.payload_length, caller.actor.id
     attention.served(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
-    cast = [voting.cast(vote) for vote in before.votes_of(caller.tenant_id, approval_id)]
-    said = contradicted(action, before.session(caller.tenant_id, action.session_id), _entry(action), payload)
+    cast = [voting.cast(vote) for vote in voting_read.votes_of(caller.tenant_id, approval_id)]
+    said = contradicted(action, sessions.session(caller.tenant_id, action.session_id), _entry(action), payload)
     seen = standing.of(approval, at=timezone.now())
     may_vote = approval.state == "REQUESTED" and any(place.actor == me for place in seen.may_vote)
     return answer(

@@ -11,8 +11,8 @@ from django.utils import timezone
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from approvals import queries as before
 from approvals.operations import attention
+from approvals.queries import asking
 from console.api.answers import Answer
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
@@ -89,7 +89,7 @@ def get_quality(request: HttpRequest, wanted: Query[QualityWanted]) -> HttpRespo
 @in_tenancy
 def report(request: HttpRequest, approval_id: UUID, body: AttentionBody) -> HttpResponse:
     caller = caller_of(request)
-    if before.approval(caller.tenant_id, approval_id) is None:
+    if asking.approval(caller.tenant_id, approval_id) is None:
         raise NotFound
     taken = attention.reported(
         tenant_id=caller.tenant_id,

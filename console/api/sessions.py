@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from approvals import queries as before
 from approvals.operations import calls, sessions, surface
 from approvals.operations.actions import Trace
 from approvals.operations.calls import NoSuchSession
+from approvals.queries import calls as calls_read
+from approvals.queries import sessions as sessions_read
 from approvals.rules.acceptance import share
 from approvals.rules.nudge import Move
 from approvals.rules.surface import Fate, Withheld
@@ -65,7 +66,7 @@ def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
 def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
     session = seen(request, session_id)
     made = session.calls_accepted + session.calls_refused
-    tally = before.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
+    tally = calls_read.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
     counts = {
         "calls_accepted": session.calls_accepted,
         "calls_refused": session.calls_refused,
@@ -139,7 +140,7 @@ def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResp
     results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in made]
     # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
     forced = nudge.move is Move.STOP
-    summary = telling.summary_of(before.session(caller.tenant_id, session_id)) if forced else None
+    summary = telling.summary_of(sessions_read.session(caller.tenant_id, session_id)) if forced else None
     return answer({"results": results, "nudge": nudge.text, "next": telling.next_of(nudge), "summary": summary})
 
 
@@ -163,19 +164,19 @@ def trace_of(request: HttpRequest) -> Trace:
 def seen(request: HttpRequest, session_id: UUID) -> Any:
     """The session, for who may see it: an agent's key sees its own."""
     caller = caller_of(request)
-    session = before.session(caller.tenant_id, session_id)
+    session = sessions_read.session(caller.tenant_id, session_id)
     if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
         raise NoSuchSession
     return session
 
 
 def _attempted(session: Any) -> list[dict[str, Any]]:
-    found = before.attempted_undisclosed(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
+    found = calls_read.attempted_undisclosed(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
     return [{"tool": each.tool, "call_id": each.call_id, "at": instant(each.at)} for each in found]
 
 
 def _budgets(session: Any) -> list[dict[str, Any]]:
-    spent = before.spent(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
+    spent = sessions_read.spent(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
     return [
         {
             "per": each.holder.partition(":")[0],

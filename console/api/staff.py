@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations import approver_keys, delegations
+from approvals.queries import approvers
 from approvals.rules import binding
 from console import queries as directory
 from console.api import pages
@@ -60,7 +60,7 @@ def _with_person(request: HttpRequest) -> dict[str, Any]:
 @in_tenancy
 def list_members(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    away = before.absent(tenant_id, timezone.now())
+    away = approvers.absent(tenant_id, timezone.now())
     return pages.cut(queries.members(tenant_id), wanted, lambda row: _member(row, away))
 
 
@@ -141,7 +141,7 @@ def remove(request: HttpRequest, member_id: UUID, body: StopBody) -> HttpRespons
 @admits(*READERS)
 @in_tenancy
 def list_keys(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return pages.cut(before.approver_keys(caller_of(request).tenant_id), wanted, _key)
+    return pages.cut(approvers.approver_keys(caller_of(request).tenant_id), wanted, _key)
 
 
 @router.post("/approver-keys/options", summary="Begin to enrol one's own passkey", response=answers.Ceremony)
@@ -154,7 +154,7 @@ def begin_enrolment(request: HttpRequest) -> HttpResponse:
         tenant_id=caller.tenant_id,
         actor_id=caller.actor.id,
         name=caller.name,
-        known=before.approver_keys(caller.tenant_id, actor_id=caller.actor.id),
+        known=approvers.approver_keys(caller.tenant_id, actor_id=caller.actor.id),
         at=timezone.now(),
     )
     return answer(options)
@@ -244,14 +244,14 @@ def remove_key(request: HttpRequest, approver_key_id: UUID) -> HttpResponse:
 @admits("person")
 @in_tenancy
 def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return pages.cut(before.delegations(caller_of(request).tenant_id, timezone.now()), wanted, _delegation)
+    return pages.cut(approvers.delegations(caller_of(request).tenant_id, timezone.now()), wanted, _delegation)
 
 
 @router.post("/delegations", summary="Let another approver decide for a while", response={201: answers.Delegation})
 @admits("reviewer", "administrator")
 @in_tenancy
 def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse:
-    if before.approver(caller_of(request).tenant_id, body.to) is None:
+    if approvers.approver(caller_of(request).tenant_id, body.to) is None:
         raise NotFound
     row = delegations.delegate(
         **_with_person(request),
@@ -271,20 +271,20 @@ def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse:
 @in_tenancy
 def end_delegation(request: HttpRequest, delegation_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    row = before.delegation(caller.tenant_id, delegation_id)
+    row = approvers.delegation(caller.tenant_id, delegation_id)
     if row is None:
         raise NotFound
     if caller.actor.id not in (row.from_actor, row.to_actor) and "administrator" not in caller.roles:
         raise NotAllowed
     delegations.end_delegation(**_doer(request), delegation_id=delegation_id)
-    return answer(_delegation(before.delegation(caller.tenant_id, delegation_id)))
+    return answer(_delegation(approvers.delegation(caller.tenant_id, delegation_id)))
 
 
 @router.get("/absences", summary="Who is away, and who will be", response=Page[answers.Absence])
 @admits("person")
 @in_tenancy
 def list_absences(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    return pages.cut(before.absences(caller_of(request).tenant_id, timezone.now()), wanted, _absence)
+    return pages.cut(approvers.absences(caller_of(request).tenant_id, timezone.now()), wanted, _absence)
 
 
 @router.post("/absences", summary="Be away for a while", response={201: answers.Absence})
@@ -302,13 +302,13 @@ def go_away(request: HttpRequest, body: AbsenceBody) -> HttpResponse:
 @in_tenancy
 def come_back(request: HttpRequest, absence_id: UUID) -> HttpResponse:
     caller = caller_of(request)
-    row = before.absence(caller.tenant_id, absence_id)
+    row = approvers.absence(caller.tenant_id, absence_id)
     if row is None:
         raise NotFound
     if caller.actor.id != row.actor_id and "administrator" not in caller.roles:
         raise NotAllowed
     delegations.come_back(**_doer(request), absence_id=absence_id)
-    return answer(_absence(before.absence(caller.tenant_id, absence_id)))
+    return answer(_absence(approvers.absence(caller.tenant_id, absence_id)))
 
 
 # What is told
@@ -336,11 +336,11 @@ def _one(request: HttpRequest, member_id: UUID) -> HttpResponse:
     row = queries.member(tenant_id, member_id)
     if row is None:
         raise NotFound
-    return answer(_member(row, before.absent(tenant_id, timezone.now())))
+    return answer(_member(row, approvers.absent(tenant_id, timezone.now())))
 
 
 def _one_key(request: HttpRequest, key_id: UUID) -> HttpResponse:
-    return answer(_key(before.key(caller_of(request).tenant_id, key_id)))
+    return answer(_key(approvers.key(caller_of(request).tenant_id, key_id)))
 
 
 def _address(request: HttpRequest, token: str) -> str:

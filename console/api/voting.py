@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from approvals import queries
 from approvals.operations import challenges, signatures, votes
+from approvals.queries import approvers
 from approvals.rules import binding
 from approvals.rules.passkeys import confirmation_code
 from console.api import answers
@@ -116,7 +116,7 @@ def cast(vote: Any) -> dict[str, Any]:
 
 def keys(caller: Caller) -> list[dict[str, str]]:
     """The caller's own passkeys that may sign votes."""
-    active = queries.approver_keys(caller.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"])
+    active = approvers.approver_keys(caller.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"])
     return [{"credential_id": key.credential_id, "name": key.name} for key in active]
 
 

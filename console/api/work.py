@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from approvals import queries as before
 from approvals.operations import threads, work
+from approvals.queries import asking, voting
 from console import queries as directory
 from console.api import answers, pages, work_answers
 from console.api.actions import seen
@@ -55,7 +55,7 @@ def release(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 @in_tenancy
 def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
-    approval = before.approval(caller.tenant_id, approval_id)
+    approval = asking.approval(caller.tenant_id, approval_id)
     if approval is None:
         raise NotFound
     among = eligible(approval, at=at)
@@ -73,9 +73,9 @@ def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpR
 @in_tenancy
 def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> HttpResponse:
     caller = caller_of(request)
-    if before.approval(caller.tenant_id, approval_id) is None:
+    if asking.approval(caller.tenant_id, approval_id) is None:
         raise NotFound
-    return pages.cut(before.lines_of(caller.tenant_id, approval_id), wanted, _line)
+    return pages.cut(voting.lines_of(caller.tenant_id, approval_id), wanted, _line)
 
 
 @router.post(

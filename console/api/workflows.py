@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from approvals import queries as before
+from approvals.queries import sessions
 from console import saga
 from console.api import answers
 from console.api.caller import Caller, admits, caller_of
@@ -82,7 +82,7 @@ def _is_theirs(caller: Caller, found: saga.Run) -> bool:
     """An agent sees runs in which it has a session of its own."""
     if caller.kind != "agent":
         return True
-    theirs = set(before.sessions_of_key(caller.tenant_id, caller.actor.id))
+    theirs = set(sessions.sessions_of_key(caller.tenant_id, caller.actor.id))
     return any(one.row.session_id in theirs for one in found.steps)
 
 

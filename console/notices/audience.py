@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from approvals import queries as before
+from approvals.queries import approvers as approvers_read
+from approvals.queries import voting
 from console import queries as directory
 from console.notices.occasions import AUDIENCES, Audience, Occasion
 
@@ -36,7 +37,7 @@ def crowd(tenant_id: UUID) -> Crowd:
     here = {
         each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
     }
-    deciders = tuple(each for each in before.approvers(tenant_id) if each.actor_id in here)
+    deciders = tuple(each for each in approvers_read.approvers(tenant_id) if each.actor_id in here)
     return Crowd(here, deciders)
 
 
@@ -52,7 +53,7 @@ def _approvers(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
         return set()
     terms = scene.approval.terms or {}
     groups = {each["group"] for each in terms.get("thresholds", ())} or {"reviewers"}
-    voted = {each.voter for each in before.votes_of(tenant_id, scene.approval.id)}
+    voted = {each.voter for each in voting.votes_of(tenant_id, scene.approval.id)}
     return _of_groups(people, groups) - voted - {scene.approval.requester}
 
 
@@ -71,15 +72,15 @@ def _named(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
 
 
 def _asker(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
-    asked = before.line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
+    asked = voting.line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
     return {asked.author} if asked is not None else set()
 
 
 def _involved(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
     if scene.approval is None:
         return set()
-    voted = {each.voter for each in before.votes_of(tenant_id, scene.approval.id)}
-    wrote = {line.author for line in before.lines_of(tenant_id, scene.subject_id)}
+    voted = {each.voter for each in voting.votes_of(tenant_id, scene.approval.id)}
+    wrote = {line.author for line in voting.lines_of(tenant_id, scene.subject_id)}
     return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
 
 

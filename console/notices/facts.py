@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import asking
 from console.notices.occasions import WAITS
 from console.notices.wording import Fact, verb
 from ledger.queries import record
@@ -23,7 +23,7 @@ def facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True
     """One fact for each line, in their order."""
     asked = list(lines)
     wanted = {UUID(line["about"]) for line in asked if line["about_kind"] == "approval"}
-    approvals = {each.id: each for each in before.approvals_by_id(tenant.id, wanted)}
+    approvals = {each.id: each for each in asking.approvals_by_id(tenant.id, wanted)}
     actions = record.actions_by_id(tenant.id, [each.action_id for each in approvals.values()])
     origin = settings.COUNTERFOIL_PUBLIC_URL if absolute else ""
     return [_fact(tenant.slug, line, approvals.get(UUID(line["about"])), actions, origin) for line in asked]

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals import queries as before
+from approvals.queries import asking
 from console.notices import operations, queries, sending
 from console.notices.audience import Crowd, Scene, audience, crowd
 from console.notices.occasions import AUDIENCES, SUBJECTS, Audience, Happening, Occasion, occasion, weight
@@ -51,7 +51,7 @@ def _scenes(tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]) -> li
         if (what := occasion(Happening(event.subject_kind, event.kind, event.from_state, event.state))) is not None
     ]
     about = {_approval_of(tenant_id, event, detail) for event, detail, _ in found}
-    approvals = {each.id: each for each in before.approvals_by_id(tenant_id, {each for each in about if each})}
+    approvals = {each.id: each for each in asking.approvals_by_id(tenant_id, {each for each in about if each})}
     return [
         (
             event.id,
@@ -81,7 +81,7 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
     who may decide came later.
     """
     least, most = _MISSED
-    waiting = [each for each in before.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least]
+    waiting = [each for each in asking.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least]
     told = queries.told_of(tenant_id, [each.id for each in waiting], Occasion.REQUESTED) if waiting else set()
     missed = [each for each in waiting if each.id not in told]
     if not missed:

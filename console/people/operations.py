@@ -15,8 +15,8 @@ from uuid import UUID, uuid4
 
 from allauth.account.models import EmailAddress
 
-from approvals import queries as before
 from approvals.operations import approver_keys, delegations, roster
+from approvals.queries import approvers
 from approvals.rules import passkeys
 from console.models import Membership, User
 from console.people import queries
@@ -287,7 +287,7 @@ def enrol_key(
     at: datetime,
 ) -> Any:
     """Put one's own passkey forward. There is no way to do it for another (B23)."""
-    known = before.approver(tenant_id, by.id)
+    known = approvers.approver(tenant_id, by.id)
     if known is None or not known.active:
         raise NoApprover
     return approver_keys.enrol(
@@ -304,7 +304,7 @@ def enrol_key(
 def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
     """Another person's word that a key is its holder's; not of who made the holder an approver: who could invent a
     person must not also vouch for their key (B23)."""
-    key = before.key(tenant_id, key_id)
+    key = approvers.key(tenant_id, key_id)
     holder = queries.member_of(tenant_id, key.actor_id) if key else None
     giver = queries.member_of(tenant_id, holder.given_by) if holder and holder.given_by else None
     if holder is not None and giver is not None and giver.person_id == by_person:
@@ -365,7 +365,7 @@ def _dismiss(row: Membership, by: ledger.Actor, reason: str, *, at: datetime) ->
     roster.leave(tenant_id=row.tenant_id, actor_id=row.actor_id, at=at)
     delegations.end_all(tenant_id=row.tenant_id, actor_id=row.actor_id, by=by, at=at)
     acting = queries.member_of(row.tenant_id, by.id)
-    for key in before.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("ACTIVE", "PENDING")):
+    for key in approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("ACTIVE", "PENDING")):
         known: dict[str, Any] = {"tenant_id": row.tenant_id, "key_id": key.id, "by": by, "reason": reason, "at": at}
         if key.state == "PENDING":
             approver_keys.refuse(**known)

@@ -11,9 +11,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from approvals import queries as before
 from approvals.operations import agents as operations
 from approvals.operations.registered import is_sealed
+from approvals.queries import agents as agents_read
+from approvals.queries import asking, calls, sessions
 from approvals.rules.acceptance import Tally, total
 from console import charts, gate_record, words
 from console.account import names
@@ -45,8 +46,8 @@ def agent_tabs(request: Request, current: str) -> list[dict[str, Any]]:
 def browse(request: Request) -> HttpResponse:
     tenant = request.tenant.id
     over = gate_record.period(request.GET.get("period", ""), at=request.as_of)
-    flagged = before.flagged(tenant)
-    found = before.agents(tenant, after=_after(request), limit=PAGE + 1)
+    flagged = agents_read.flagged(tenant)
+    found = agents_read.agents(tenant, after=_after(request), limit=PAGE + 1)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "agents"),
@@ -65,8 +66,8 @@ def agent(request: Request, agent_id: str) -> HttpResponse:
     tenant, slug = request.tenant.id, request.tenant.slug
     over = gate_record.period(request.GET.get("period", ""), at=request.as_of)
     about: dict[str, Any] = {"since": over.since, "until": over.until, "agent_id": agent_id}
-    made = before.tallies(tenant, step=over.step, **about)
-    versions = before.agent_versions(tenant, agent_id)
+    made = calls.tallies(tenant, step=over.step, **about)
+    versions = agents_read.agent_versions(tenant, agent_id)
     context = {
         "here": "agents",
         "agent": found,
@@ -80,9 +81,9 @@ def agent(request: Request, agent_id: str) -> HttpResponse:
         "chart": gate_record.lines(made, over),
         "versions": [{"row": each, "sealed": is_sealed(each)} for each in versions],
         "tools": _tools(request, found, versions),
-        "refusals": _refusals(slug, over, agent_id, before.refusals(tenant, **about)),
-        "undisclosed": before.attempted_undisclosed(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[::-1],
-        "sessions": before.sessions_of(tenant, agent_id, limit=RECENT),
+        "refusals": _refusals(slug, over, agent_id, calls.refusals(tenant, **about)),
+        "undisclosed": calls.attempted_undisclosed(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[::-1],
+        "sessions": sessions.sessions_of(tenant, agent_id, limit=RECENT),
         "frozen": [each for each in record.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)],
         "may_end": bool(set(MAY_END) & request.caller.roles),
     }
@@ -108,8 +109,8 @@ def revoke(request: Request, agent_id: str) -> HttpResponse:
             "here": "agents",
             "agent": found,
             "reason": reason,
-            "sessions": before.open_sessions(tenant, agent_id, at=request.as_of),
-            "waiting": before.waiting_of(tenant, agent_id, most=100),
+            "sessions": sessions.open_sessions(tenant, agent_id, at=request.as_of),
+            "waiting": asking.waiting_of(tenant, agent_id, most=100),
         }
         return render(request, "agents/revoke.html", context)
     operations.revoke(
@@ -122,7 +123,7 @@ def revoke(request: Request, agent_id: str) -> HttpResponse:
 
 
 def _found(request: Request, agent_id: str) -> Any:
-    found = before.agent(request.tenant.id, agent_id)
+    found = agents_read.agent(request.tenant.id, agent_id)
     if found is None:
         raise Http404
     return found
@@ -137,7 +138,7 @@ def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, A
     listed = [each.agent_id for each in agents]
     tenant, slug = request.tenant.id, request.tenant.slug
     made = (
-        before.tallies(tenant, "agent_id", since=over.since, until=over.until, step=over.step, agent_id__in=listed)
+        calls.tallies(tenant, "agent_id", since=over.since, until=over.until, step=over.step, agent_id__in=listed)
         if listed
         else {}
     )

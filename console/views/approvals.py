@@ -9,8 +9,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from approvals import queries
 from approvals.operations import attention
+from approvals.queries import asking
 from console import erased, presence, target, working
 from console.account import payload_of
 from console.api.edge import after_commit
@@ -26,7 +26,7 @@ from ledger.rules.refusals import Refused
 
 @in_tenant()
 def approval(request: Request, approval_id: UUID) -> HttpResponse:
-    found = queries.approval(request.tenant.id, approval_id)
+    found = asking.approval(request.tenant.id, approval_id)
     if found and target.look_again(found, roles=request.caller.roles, by=request.caller.actor, at=request.as_of):
         after_commit(read_before)
     shown = erased.instead(request, "approval", approval_id) or page(request, approval_id, Vote())
@@ -52,7 +52,7 @@ def page(
     request: Request, approval_id: UUID, form: Vote, *, status: int = 200, refusal: Refused | None = None
 ) -> HttpResponse:
     """The page of one approval, with what was typed, and why it was not taken."""
-    found = queries.approval(request.tenant.id, approval_id)
+    found = asking.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404
     context = {

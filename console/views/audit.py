@@ -12,7 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from approvals import queries as before
+from approvals.queries import asking
 from console import queries as directory
 from console import words
 from console.account import names, pretty
@@ -156,7 +156,7 @@ def _is_person(request: Request, actor: UUID) -> bool:
 
 def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
     """A subject and what belongs to it: an action with its approvals and cases."""
-    approvals = [each.id for each in before.approvals_of(tenant_id, subject)]
+    approvals = [each.id for each in asking.approvals_of(tenant_id, subject)]
     cases = [each.id for each in after.cases_of(tenant_id, subject)]
     return (subject, *approvals, *cases)
 

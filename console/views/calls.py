@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import agents, calls
 from approvals.rules import acceptance
 from approvals.rules.acceptance import Tally
 from console import charts, gate_record, patterns
@@ -63,7 +63,7 @@ def browse(request: Request) -> HttpResponse:
     over = gate_record.period(request.GET.get("period", ""), at=request.as_of)
     form = CallFilter(request.GET)
     about = form.about(request.tenant.id, over) if form.is_valid() else {}
-    found = before.calls_page(
+    found = calls.calls_page(
         request.tenant.id, since=over.since, until=over.until, before=_before(request), limit=PAGE + 1, **about
     )
     context = {
@@ -83,9 +83,9 @@ def hallucinations(request: Request) -> HttpResponse:
     tenant, slug = request.tenant.id, request.tenant.slug
     over = gate_record.period(request.GET.get("period", ""), at=request.as_of)
     by = request.GET.get("by", "") if request.GET.get("by", "") in gate_record.SLICES else "agent"
-    made = before.tallies(tenant, since=over.since, until=over.until, step=over.step)
+    made = calls.tallies(tenant, since=over.since, until=over.until, step=over.step)
     now = acceptance.total(made.values())
-    earlier = before.tally(tenant, since=over.before.since, until=over.before.until)
+    earlier = calls.tally(tenant, since=over.before.since, until=over.before.until)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "hallucinations"),
@@ -96,7 +96,7 @@ def hallucinations(request: Request) -> HttpResponse:
         "chart": gate_record.lines(made, over),
         "checklist": acceptance.CHECKLIST,
         "patterns": _patterns(tenant, over),
-        "flagged": before.flagged(tenant),
+        "flagged": agents.flagged(tenant),
         "slices": [
             {
                 "href": f"{request.path}?{urlencode({'period': over.name, 'by': name})}",
@@ -107,8 +107,8 @@ def hallucinations(request: Request) -> HttpResponse:
         ],
         "by": WORDS[by],
         "lines": _lines(request, by, over),
-        "cut_off": now.made >= before.MOST_CALLS,
-        "most": before.MOST_CALLS,
+        "cut_off": now.made >= calls.MOST_CALLS,
+        "most": calls.MOST_CALLS,
     }
     name = "calls/_hallucinations.html" if request.htmx else "calls/hallucinations.html"
     return render(request, name, context)

@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import sessions
 from console import contract_diff, tryout
 from console.account import pretty
 from console.http import Request, in_tenant, looked
@@ -46,7 +46,7 @@ def contract(request: Request, contract_name: str, contract_version: str) -> Htt
     row = record.contract_version(request.tenant.id, contract_name, contract_version)
     if row is None:
         raise Http404
-    known = before.disclosed_contract(request.tenant.id, row.digest)
+    known = sessions.disclosed_contract(request.tenant.id, row.digest)
     document = read(known.document)
     versions = record.contract_versions_of(request.tenant.id, contract_name)
     context = {
@@ -68,7 +68,7 @@ def contract(request: Request, contract_name: str, contract_version: str) -> Htt
 
 
 def _row(request: Request, row: Any) -> dict[str, Any]:
-    known = before.disclosed_contract(request.tenant.id, row.digest)
+    known = sessions.disclosed_contract(request.tenant.id, row.digest)
     return {
         "row": row,
         "contract": known,

@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from approvals import queries
 from approvals.operations import edits
+from approvals.queries import asking
 from approvals.rules import binding
 from console import editing
 from console.account import arguments, payload_of
@@ -31,7 +31,7 @@ _MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, No
 @require_http_methods(["GET", "POST"])
 @in_tenant("reviewer")
 def edit(request: Request, approval_id: UUID) -> HttpResponse:
-    found = queries.approval(request.tenant.id, approval_id)
+    found = asking.approval(request.tenant.id, approval_id)
     action = record.action(request.tenant.id, found.action_id) if found else None
     if found is None or action is None:
         raise Http404

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from approvals import queries
+from approvals.queries import approvers
 from approvals.rules import emergency as rules
 from console import glass
 from console.account import names
@@ -49,8 +49,8 @@ def emergency_review(request: Request, emergency_id: UUID) -> HttpResponse:
 def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None, status: int = 200) -> HttpResponse:
     tenant_id = request.tenant.id
     called = names(tenant_id)
-    waiting = queries.emergencies(tenant_id)
-    done = queries.emergencies(tenant_id, reviewed=True, limit=50)
+    waiting = approvers.emergencies(tenant_id)
+    done = approvers.emergencies(tenant_id, reviewed=True, limit=50)
     actions = record.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
     context = {
         "here": "approvals",
@@ -65,8 +65,8 @@ def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None,
 def _shown(
     request: Request, used: Any, actions: dict[UUID, Any], called: dict[UUID, str], form: EmergencyReview | None
 ) -> dict[str, Any]:
-    mine = queries.person_of(request.tenant.id, request.caller.actor.id)
-    gone = {each["person"] for each in used.reviews} | {str(queries.person_of(request.tenant.id, used.used_by))}
+    mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
+    gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}
     reviews = [
         {"by": called.get(UUID(each["actor"]), "somebody"), "found": FOUND[each["finding"]], "reason": each["reason"]}
         for each in used.reviews

@@ -10,7 +10,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from approvals import queries as before
+from approvals.queries import agents, asking, calls
+from approvals.queries import sessions as sessions_read
 from console import gate_record, upstream, words
 from console.http import Request, in_tenant
 from console.notices import queries as notices
@@ -37,10 +38,10 @@ def page(request: Request) -> HttpResponse:
         "refused": _refused(request),
         "settled": _settled(request),
         "undelivered": _undelivered(request),
-        "stranded": before.stranded(request.tenant.id, limit=MOST_ROWS),
+        "stranded": asking.stranded(request.tenant.id, limit=MOST_ROWS),
         "flagged": [
             {"agent": each, "flags": gate_record.flags(each)}
-            for each in before.flagged(request.tenant.id, limit=MOST_ROWS)
+            for each in agents.flagged(request.tenant.id, limit=MOST_ROWS)
         ],
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
     }
@@ -58,7 +59,7 @@ def _figures(request: Request) -> list[dict[str, Any]]:
     tenant, slug = request.tenant.id, request.tenant.slug
     actions = reverse("actions", args=[slug])
     counted = (
-        ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), before.waiting(tenant)),
+        ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), asking.waiting(tenant)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
         ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", record.standing(tenant, UNKNOWN)),
@@ -86,9 +87,9 @@ def _waiting(request: Request) -> list[dict[str, Any]]:
 
 def _approvals(request: Request) -> list[dict[str, Any]]:
     tenant = request.tenant
-    asked = before.approvals(tenant.id, limit=MOST_ROWS)
+    asked = asking.approvals(tenant.id, limit=MOST_ROWS)
     actions = record.actions_by_id(tenant.id, [each.action_id for each in asked])
-    sessions = before.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
+    sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
     return [
         {
             "icon": "approvals",
@@ -187,7 +188,7 @@ def _refused(request: Request) -> list[dict[str, Any]]:
             "href": reverse("session", args=[request.tenant.slug, call.session_id]),
             "at": call.at,
         }
-        for call in before.refused_calls(request.tenant.id, since=since, limit=6)
+        for call in calls.refused_calls(request.tenant.id, since=since, limit=6)
     ]
 
 

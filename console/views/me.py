@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from approvals import queries as before
 from approvals.operations import approver_keys, delegations
+from approvals.queries import approvers
 from approvals.rules.lending import EVERYBODY
 from console import account
 from console.http import Request, in_tenant
@@ -61,7 +61,7 @@ def enrol(request: Request) -> HttpResponse:
 @require_POST
 def stop_key(request: Request, approver_key_id: UUID) -> HttpResponse:
     """Stop one's own key, or take an enrolment back."""
-    key = before.key(request.tenant.id, approver_key_id)
+    key = approvers.key(request.tenant.id, approver_key_id)
     if key is None or key.actor_id != request.caller.actor.id:
         raise Http404("There is no such key.")
     known = {"tenant_id": request.tenant.id, "key_id": approver_key_id, "by": request.caller.actor, "at": request.as_of}
@@ -94,7 +94,7 @@ def go_away(request: Request) -> HttpResponse:
 @in_tenant()
 @require_POST
 def come_back(request: Request, absence_id: UUID) -> HttpResponse:
-    row = before.absence(request.tenant.id, absence_id)
+    row = approvers.absence(request.tenant.id, absence_id)
     if row is None or row.actor_id != request.caller.actor.id:
         raise Http404("There is no such absence.")
     delegations.come_back(tenant_id=request.tenant.id, absence_id=absence_id, by=request.caller.actor, at=request.as_of)
@@ -128,7 +128,7 @@ def delegate(request: Request) -> HttpResponse:
 @in_tenant()
 @require_POST
 def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
-    row = before.delegation(request.tenant.id, delegation_id)
+    row = approvers.delegation(request.tenant.id, delegation_id)
     if row is None or request.caller.actor.id not in (row.from_actor, row.to_actor):
         raise Http404("There is no such delegation.")
     delegations.end_delegation(
@@ -141,12 +141,12 @@ def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
 def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
     tenant_id, actor_id = request.tenant.id, request.caller.actor.id
     called = account.names(tenant_id)
-    loans = before.delegations_of(tenant_id, actor_id, request.as_of)
+    loans = approvers.delegations_of(tenant_id, actor_id, request.as_of)
     context = {
         "here": "me",
-        "approver": before.approver(tenant_id, actor_id),
-        "keys": before.approver_keys(tenant_id, actor_id=actor_id),
-        "absences": [each for each in before.absences(tenant_id, request.as_of) if each.actor_id == actor_id],
+        "approver": approvers.approver(tenant_id, actor_id),
+        "keys": approvers.approver_keys(tenant_id, actor_id=actor_id),
+        "absences": [each for each in approvers.absences(tenant_id, request.as_of) if each.actor_id == actor_id],
         "given": [(row, called.get(row.to_actor, "")) for row in loans if row.from_actor == actor_id],
         "taken": [(row, called.get(row.from_actor, "")) for row in loans if row.to_actor == actor_id],
         "absence": Span(auto_id="away_%s"),
@@ -157,12 +157,12 @@ def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
 
 
 def _loan_form(request: Request, data: Any) -> Loan:
-    own = before.approver(request.tenant.id, request.caller.actor.id)
+    own = approvers.approver(request.tenant.id, request.caller.actor.id)
     person = own.person_id if own else None
     called = account.names(request.tenant.id)
     others = [
         (str(each.actor_id), called.get(each.actor_id, ""))
-        for each in before.approvers(request.tenant.id)
+        for each in approvers.approvers(request.tenant.id)
         if each.person_id != person
     ]
     groups = [EVERYBODY, *(own.groups if own else [])]
@@ -174,7 +174,7 @@ def _ceremony(request: Request, form: Enrolment) -> HttpResponse:
     known = [
         key
         for each in queries.accounts_of(place)
-        for key in before.approver_keys(request.tenant.id, actor_id=each.actor_id)
+        for key in approvers.approver_keys(request.tenant.id, actor_id=each.actor_id)
     ]
     options = enrolment.begin(
         request.session,

@@ -12,8 +12,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from approvals import queries as before
 from approvals.operations import approver_keys, delegations
+from approvals.queries import approvers
 from console import account, operations
 from console import queries as directory
 from console.forms import Reason
@@ -209,14 +209,14 @@ def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
 def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
     tenant_id, may = request.tenant.id, "administrator" in request.caller.roles
     called = account.names(tenant_id)
-    away = before.absent(tenant_id, request.as_of)
+    away = approvers.absent(tenant_id, request.as_of)
     context = {
         "here": "people",
         "may_change": may,
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "members": [_told(request, row, away) for row in queries.members(tenant_id)],
-        "keys": [_key(request, row, called) for row in before.approver_keys(tenant_id, states=LIVE)],
-        "loans": [_loan(request, row, called) for row in before.delegations(tenant_id, request.as_of)],
+        "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
+        "loans": [_loan(request, row, called) for row in approvers.delegations(tenant_id, request.as_of)],
         "machines": directory.keys(tenant_id) if may else [],
         "providers": single_sign_on.known(),
         "invitation": Invitation(),
@@ -232,13 +232,13 @@ def _member(
     row = _known(request, member_id)
     now, called = change_of(row), account.names(request.tenant.id)
     rows = queries.members(request.tenant.id)
-    keys = before.approver_keys(request.tenant.id, actor_id=row.actor_id)
+    keys = approvers.approver_keys(request.tenant.id, actor_id=row.actor_id)
     proposal = row.proposal
     context = {
         "here": "people",
         "may_change": "administrator" in request.caller.roles,
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
-        "one": _told(request, row, before.absent(request.tenant.id, request.as_of)),
+        "one": _told(request, row, approvers.absent(request.tenant.id, request.as_of)),
         "link": link,
         "place": place or Place({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
         "keys": [_key(request, key, called) for key in keys],

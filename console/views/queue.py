@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from approvals import queries
+from approvals.queries import agents, approvers, asking
 from approvals.rules import batches
 from console import operations, working
 from console import queries as directory
@@ -51,7 +51,7 @@ def following(request: Request) -> HttpResponse:
     wanted = queue_filter(request, query).wanted(me=request.caller.actor.id)
     wanted |= {"without": request.caller.actor.id}
     passed = request.GET.get("after", "")
-    waiting = queries.queue(request.tenant.id, limit=2, at=request.as_of, **wanted)
+    waiting = asking.queue(request.tenant.id, limit=2, at=request.as_of, **wanted)
     after = next((each for each in waiting if str(each.id) != passed), None)
     if after is None:
         messages.success(request, "Nothing else in this queue waits for your vote.")
@@ -63,7 +63,7 @@ def following(request: Request) -> HttpResponse:
 def export(request: Request) -> HttpResponse:
     """What the filters leave of the queue, as a table; nothing of any payload."""
     wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
-    found = queries.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
+    found = asking.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
     operations.see(
         tenant_id=request.tenant.id,
         by=request.caller.actor,
@@ -109,13 +109,13 @@ def queue_filter(request: Request, query: QueryDict) -> QueueFilter:
     """The filters of an address, over what this tenant has to choose from."""
     tenant = request.tenant.id
     called = directory.names_of(tenant)
-    people = [(str(each.actor_id), called.get(each.actor_id, "somebody")) for each in queries.approvers(tenant)]
+    people = [(str(each.actor_id), called.get(each.actor_id, "somebody")) for each in approvers.approvers(tenant)]
     return QueueFilter(
         query,
         people=people,
         tools=sorted(record.tool_names(tenant)),
-        agents=[each.agent_id for each in queries.agents(tenant)],
-        groups=queries.groups_asked(tenant),
+        agents=[each.agent_id for each in agents.agents(tenant)],
+        groups=approvers.groups_asked(tenant),
     )
 
 
@@ -123,7 +123,7 @@ def _waiting(request: Request) -> dict[str, Any]:
     filters = queue_filter(request, request.GET)
     wanted = filters.wanted(me=request.caller.actor.id)
     after = _uuid(request.GET.get("after", ""))
-    found = queries.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
+    found = asking.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
     shown = cards(request, found[:PAGE])
     query = _bare(request.GET)
     if request.session.get(_kept(request)) != query:
@@ -147,9 +147,9 @@ def _waiting(request: Request) -> dict[str, Any]:
 def _settled(request: Request, tab: str) -> dict[str, Any]:
     here, before = _here(request), _uuid(request.GET.get("before", ""))
     if tab == "decided":
-        found = queries.decided(request.tenant.id, before=before, limit=PAGE)
+        found = asking.decided(request.tenant.id, before=before, limit=PAGE)
     else:
-        found = queries.approvals(request.tenant.id, states=("APPROVED",), limit=PAGE)
+        found = asking.approvals(request.tenant.id, states=("APPROVED",), limit=PAGE)
     more = tab == "decided" and len(found) == PAGE
     return {
         "cards": cards(request, found),

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from approvals import queries as before
+from approvals.queries import sessions
 from console import saga, telling
 from console.forms import TakeBack
 from console.http import Request, in_tenant
@@ -22,7 +22,7 @@ def run(request: Request, run_id: str) -> HttpResponse:
     found = saga.run(request.tenant.id, run_id)
     if found is None:
         raise Http404
-    session = before.session(request.tenant.id, found.steps[0].row.session_id) if found.steps else None
+    session = sessions.session(request.tenant.id, found.steps[0].row.session_id) if found.steps else None
     steps = [one.row.id for one in found.steps] + [each.id for one in found.steps for each in one.recovery]
     goal = session and {
         "text": session.goal,

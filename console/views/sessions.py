@@ -9,8 +9,9 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from approvals import queries
 from approvals.operations import surface
+from approvals.queries import calls as calls_read
+from approvals.queries import sessions
 from console import erased, struck, telling
 from console.http import Request, in_tenant
 from console.telling_pages import panel
@@ -23,18 +24,18 @@ MOST_JUDGED = 20
 
 @in_tenant()
 def session(request: Request, session_id: UUID) -> HttpResponse:
-    found = queries.session(request.tenant.id, session_id)
+    found = sessions.session(request.tenant.id, session_id)
     if found is None:
         raise Http404
     if gone := erased.instead(request, "session", session_id):
         return gone
     actions = {each.id: each for each in record.actions(request.tenant.id, session=session_id, limit=500)}
-    calls = [_call(request, each, actions) for each in queries.calls_of(request.tenant.id, session_id)]
+    calls = [_call(request, each, actions) for each in calls_read.calls_of(request.tenant.id, session_id)]
     context = {
         "here": "actions",
         "session": found,
         "goal": {"text": found.goal, "hash": found.pin_hash, "pinned_at": found.pinned_at, "agent": found.agent_id},
-        "undisclosed": len(queries.attempted_undisclosed(request.tenant.id, session_id=session_id)),
+        "undisclosed": len(calls_read.attempted_undisclosed(request.tenant.id, session_id=session_id)),
         "live_ids": " ".join(str(each) for each in [session_id, *actions]),
         **panel(request.tenant.slug, telling.of_session(found)),
         "calls": calls,

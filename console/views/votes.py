@@ -10,9 +10,9 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from approvals import queries
 from approvals.operations import batch as operations
 from approvals.operations import votes
+from approvals.queries import asking
 from approvals.rules import batches, binding
 from console import words
 from console.account import account
@@ -49,7 +49,7 @@ def batch(request: Request) -> HttpResponse:
 
 def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200) -> HttpResponse:
     """The items in full, those that cannot be voted on together apart from the rest."""
-    found = queries.approvals_named(request.tenant.id, ids)
+    found = asking.approvals_named(request.tenant.id, ids)
     if not found:
         messages.error(request, "Choose what you want to vote on.")
         return redirect("approvals", request.tenant.slug)
@@ -103,7 +103,7 @@ _LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"),
 
 
 def _told(request: Request, outcomes: list[operations.Outcome]) -> dict[str, Any]:
-    found = queries.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
+    found = asking.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
     actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items = []
     for each in outcomes:

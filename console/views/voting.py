@@ -10,8 +10,8 @@ from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from approvals import queries
 from approvals.operations import challenges, signatures, votes
+from approvals.queries import asking
 from approvals.rules import binding
 from console import erased, words
 from console.api.caller import NotAllowed
@@ -91,7 +91,7 @@ def shown(request: Request, approval_id: UUID) -> HttpResponse:
     gone = erased.instead(request, "approval", approval_id)
     if gone is not None:
         return gone
-    approval = queries.approval(request.tenant.id, approval_id)
+    approval = asking.approval(request.tenant.id, approval_id)
     if approval is None:
         raise Http404
     covers = votes.coverage(approval)

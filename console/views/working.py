@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from approvals import queries
 from approvals.operations import threads, work
+from approvals.queries import asking
 from console import presence
 from console import queries as directory
 from console.account import names
@@ -88,7 +88,7 @@ def everywhere(request: Request) -> HttpResponse:
             ids.append(UUID(text))
         except ValueError:
             raise Http404 from None
-    known = queries.approvals_named(request.tenant.id, ids)
+    known = asking.approvals_named(request.tenant.id, ids)
     return render(
         request, "approvals/_looking_list.html", {"looking": _looking(request, [one for one in ids if one in known])}
     )
@@ -118,7 +118,7 @@ def _said(request: Request, approval_id: UUID, say: Any) -> HttpResponse:
 
 
 def _found(request: Request, approval_id: UUID) -> Any:
-    found = queries.approval(request.tenant.id, approval_id)
+    found = asking.approval(request.tenant.id, approval_id)
     if found is None:
         raise Http404
     return found

@@ -67,15 +67,15 @@ def session_of(site, case):
     """A session whose gateway holds tools back."""
     from datetime import UTC, datetime
 
-    from approvals import queries
     from approvals.operations import surface
+    from approvals.queries import sessions
     from approvals.rules.surface import Fate, Withheld
     from ledger.queries import record
     from ledger.tenancy import tenancy
 
     with tenancy(site.stage.tenant):
         action = record.action(site.stage.tenant, case.action_id)
-        session = queries.session(site.stage.tenant, action.session_id)
+        session = sessions.session(site.stage.tenant, action.session_id)
         surface.report(
             tenant_id=site.stage.tenant,
             session_id=session.id,
@@ -93,13 +93,13 @@ def agents_of(site):
     """The page of an agent that is flagged."""
     from datetime import UTC, datetime
 
-    from approvals import queries
     from approvals.operations import watching
+    from approvals.queries import agents
     from ledger.tenancy import tenancy
 
     facts = {"phantom": 3, "calls": 100, "version": "1"}
     with tenancy(site.stage.tenant):
-        name = queries.agents(site.stage.tenant)[0].agent_id
+        name = agents.agents(site.stage.tenant)[0].agent_id
         watching.flag(tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC))
     return [f"agents/{name}"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from approvals import queries
+from approvals.queries import approvers
 from ledger.tenancy import tenancy
 from tests.browser.chromium import axe
 from tests.browser.test_accessible import RULES
@@ -37,7 +37,7 @@ def credentials(session: Any, authenticator: str) -> list[Any]:
 
 def keys(site: Any) -> list[Any]:
     with tenancy(site.stage.tenant):
-        return queries.approver_keys(site.stage.tenant)
+        return approvers.approver_keys(site.stage.tenant)
 
 
 def show_who_one_is(page: Any) -> None:

@@ -65,11 +65,11 @@ def at_approval(people: Any, site: Any, **options: Any) -> tuple[Any, Any, Any]:
 
 
 def vote_of(site: Any, approval: Any) -> Any:
-    from approvals import queries
+    from approvals.queries import voting
     from ledger.tenancy import tenancy
 
     with tenancy(site.stage.tenant):
-        found = queries.votes_of(site.stage.tenant, approval.id)
+        found = voting.votes_of(site.stage.tenant, approval.id)
     return found[0] if found else None
 
 

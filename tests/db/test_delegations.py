@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from approvals import queries
 from approvals.operations import delegations, roster
+from approvals.queries import approvers
 from approvals.rules.lending import LoanRefused
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -45,13 +45,13 @@ def lend(tenant: UUID, people: Any, giver: str = "ada", to: str = "ben", by: str
 
 
 def lent(tenant: UUID, people: Any, voter: str = "ben", after: timedelta = DAY) -> list[UUID]:
-    return [each.from_actor for each in queries.delegations_to(tenant, people[voter], NOW + after)]
+    return [each.from_actor for each in approvers.delegations_to(tenant, people[voter], NOW + after)]
 
 
 def test_a_delegation_is_an_event_and_a_power_while_it_lasts(tenant, people):
     row = lend(tenant, people)
     assert lent(tenant, people) == [people["ada"]]
-    assert [each.id for each in queries.delegations_to(tenant, people["ben"], NOW)] == [row.id]
+    assert [each.id for each in approvers.delegations_to(tenant, people["ben"], NOW)] == [row.id]
     for after in (-DAY, 7 * DAY, 8 * DAY):
         assert lent(tenant, people, after=after) == []
     assert [event.kind for event, _, _ in record.history(tenant, row.id)] == ["delegated"]
@@ -89,9 +89,9 @@ def test_everything_ends_with_a_place(tenant, people):
 def test_who_is_away_is_seen_to_be_away(tenant, people):
     by = ledger.Actor("person", people["ada"])
     row = delegations.go_away(tenant_id=tenant, actor_id=people["ada"], starts_at=NOW, ends_at=NOW + DAY, by=by, at=NOW)
-    assert queries.is_absent(tenant, people["ada"], NOW)
-    assert not queries.is_absent(tenant, people["ada"], NOW + DAY)
-    assert queries.absent(tenant, NOW) == {people["ada"]}
+    assert approvers.is_absent(tenant, people["ada"], NOW)
+    assert not approvers.is_absent(tenant, people["ada"], NOW + DAY)
+    assert approvers.absent(tenant, NOW) == {people["ada"]}
     delegations.come_back(tenant_id=tenant, absence_id=row.id, by=by, at=NOW)
-    assert not queries.is_absent(tenant, people["ada"], NOW)
+    assert not approvers.is_absent(tenant, people["ada"], NOW)
     assert [event.kind for event, _, _ in record.history(tenant, row.id)] == ["absence_began", "absence_ended"]

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from django.core.management import CommandError, call_command
 
-from approvals import queries as before
 from approvals.operations import approver_keys, delegations
+from approvals.queries import approvers
 from approvals.rules import passkeys
 from console import operations as directory
 from console.models import Membership, User
@@ -82,7 +82,7 @@ def events(row: Membership) -> list[str]:
 
 
 def decides(row: Membership) -> bool:
-    return row.actor_id in {each.actor_id for each in before.approvers(row.tenant_id)}
+    return row.actor_id in {each.actor_id for each in approvers.approvers(row.tenant_id)}
 
 
 def a_key(row: Membership, *, confirmed_by: Membership | None) -> Any:
@@ -108,7 +108,7 @@ def a_key(row: Membership, *, confirmed_by: Membership | None) -> Any:
 
 
 def test_a_reviewer_stands_in_the_roster_with_their_groups(rita, ada):
-    found = before.approver(rita.tenant_id, rita.actor_id)
+    found = approvers.approver(rita.tenant_id, rita.actor_id)
     assert (found.active, found.groups, found.person_id) == (True, ["finance"], rita.person_id)
     assert not decides(ada)
 
@@ -130,8 +130,8 @@ def test_a_reviewer_who_loses_the_role_decides_nothing(rita, ada):
     )
     assert change(rita, ada, "operator")
     assert not decides(rita)
-    assert before.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "SUSPENDED"
-    assert before.delegations_to(rita.tenant_id, other.actor_id, NOW) == []
+    assert approvers.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "SUSPENDED"
+    assert approvers.delegations_to(rita.tenant_id, other.actor_id, NOW) == []
     assert [event.kind for event, _, _ in record.history(rita.tenant_id, key.id)][-1] == "key_suspended"
     assert [event.kind for event, _, _ in record.history(rita.tenant_id, loan.id)][-1] == "delegation_ended"
     assert events(rita)[-1] == "roles_changed"
@@ -156,7 +156,7 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
     a_key(rita, confirmed_by=None)
     people.remove_member(tenant_id=rita.tenant_id, member_id=rita.id, reason="Left.", **by(ada))
     assert not decides(rita)
-    assert before.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "REFUSED"
+    assert approvers.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "REFUSED"
     row, _ = people.invite(
         tenant_id=rita.tenant_id, email="rita@corp.example", name="Rita", roles=["reviewer"], groups=[], **by(ada)
     )
@@ -196,7 +196,7 @@ def test_nor_through_a_second_account(ada, ben):
 def test_nor_another_group_for_their_own_votes(ben):
     cyd = add(ben.tenant_id, "cyd", "administrator", "reviewer")
     assert not change(cyd, cyd, "administrator", "reviewer", groups=("finance",))
-    assert before.approver(cyd.tenant_id, cyd.actor_id).groups == []
+    assert approvers.approver(cyd.tenant_id, cyd.actor_id).groups == []
     confirm(cyd, ben, answer=False)
     assert Membership.objects.get(id=cyd.id).proposal is None
     assert change(cyd, ben, "administrator", "reviewer", groups=("finance",))
@@ -262,7 +262,7 @@ def test_accounts_with_one_verified_address_are_one_person_at_once(rita, here):
     other = add(here, "rita-2", "reviewer")
     for row in (rita, other):
         people.note_verified_email(user=row.user, email="rita@home.example", at=NOW)
-    assert before.approver(here, other.actor_id).person_id == before.approver(here, rita.actor_id).person_id
+    assert approvers.approver(here, other.actor_id).person_id == approvers.approver(here, rita.actor_id).person_id
     assert "accounts_linked" in events(other) + events(rita)
 
 
@@ -274,7 +274,7 @@ def test_separating_takes_two_and_is_never_ones_own(rita, here, ada, ben):
     with pytest.raises(people.SecondAdministratorNeeded):
         confirm(other, ada)
     confirm(other, ben)
-    assert before.approver(here, other.actor_id).person_id == other.actor_id
+    assert approvers.approver(here, other.actor_id).person_id == other.actor_id
     assert events(other)[-2:] == ["separation_proposed", "accounts_separated"]
 
 
@@ -297,10 +297,10 @@ def test_a_key_follows_the_human_behind_the_account(rita, here, ada):
 def test_the_owner_of_a_one_person_installation_does_alone_what_takes_two(ada, here, capsys):
     """And the record says that it was the console, not a second person."""
     call_command("member", "ada@corp.example", tenant="orchid", roles="administrator,reviewer", groups="finance")
-    assert before.approver(here, ada.actor_id).groups == ["finance"]
+    assert approvers.approver(here, ada.actor_id).groups == ["finance"]
     key = a_key(ada, confirmed_by=None)
     call_command("member", "ada@corp.example", tenant="orchid", confirm_keys=True)
-    assert before.approver_keys(here, actor_id=ada.actor_id)[0].state == "ACTIVE"
+    assert approvers.approver_keys(here, actor_id=ada.actor_id)[0].state == "ACTIVE"
     event, _, detail = record.history(here, key.id)[-1]
     assert (event.kind, detail["person"]) == ("key_confirmed", str(ledger.SYSTEM.id))
     call_command("member", "ada@corp.example", tenant="orchid", close=True)

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from django.db import connection, connections
 
-from approvals import queries
 from approvals.operations import executions
+from approvals.queries import asking, executing
 from console.api import executions as edge
 from ledger.operations import book
 from ledger.operations import record as ledger
@@ -56,7 +56,7 @@ def told(answer: Any) -> tuple[int, str]:
 
 def attempts(shop: Workshop, order: dict[str, Any]) -> int:
     with tenancy(shop.tenant):
-        return len(queries.attempts_of(shop.tenant, UUID(order["action_id"])))
+        return len(executing.attempts_of(shop.tenant, UUID(order["action_id"])))
 
 
 def until_someone_waits(watcher: psycopg.Connection) -> None:
@@ -289,7 +289,7 @@ def test_a_start_whose_event_cannot_be_written_did_not_happen(
     connections.close_all()
     owner_connection.execute("ALTER TABLE ledger_event DROP CONSTRAINT broken")
     with tenancy(shop.tenant):
-        assert queries.approval_of(shop.tenant, UUID(order["action_id"])).state == "APPROVED"
+        assert asking.approval_of(shop.tenant, UUID(order["action_id"])).state == "APPROVED"
     assert attempts(shop, order) == 0
     assert shop.start(order).status_code == 201
 

@@ -20,8 +20,8 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from approvals import queries as before
 from approvals.operations import agents, calls, executions, executors, orders, sessions
+from approvals.queries import sessions as sessions_read
 from approvals.rules import possession
 from approvals.rules.registry import Entry
 from console.api import predicates
@@ -239,7 +239,7 @@ class Office:
             observations.observe(
                 tenant_id=self.tenant,
                 action_id=work.action_id,
-                contract=before.disclosed_contract(self.tenant, action.contract_digest),
+                contract=sessions_read.disclosed_contract(self.tenant, action.contract_digest),
                 answer=observations.Answer(
                     attempt=work.attempt,
                     lease_ends_at=work.lease_ends_at,

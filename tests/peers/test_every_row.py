@@ -18,9 +18,9 @@ import pytest
 import redis
 from psycopg.conninfo import make_conninfo
 
-from approvals import queries
 from approvals import tasks as before
 from approvals.operations import executions, roster, votes
+from approvals.queries import asking
 from approvals.rules import binding
 from console import servers
 from ledger.operations import book
@@ -98,7 +98,7 @@ class Place:
     def approve(self, action_id: UUID) -> None:
         tenant = self.office.tenant
         with tenancy(tenant):
-            approval = queries.approval_of(tenant, action_id)
+            approval = asking.approval_of(tenant, action_id)
             if approval is None:
                 return
             covers, voter = votes.coverage(approval), uuid4()

@@ -35,10 +35,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from approvals import queries
 from approvals import tasks as before
 from approvals.models import Attempt, Grant
 from approvals.operations import roster
+from approvals.queries import asking
 from console.models import Membership
 from ledger.queries import record
 from ledger.tenancy import ask, tenancy
@@ -269,7 +269,7 @@ class Desk(RuleBasedStateMachine):
                 used = Grant.objects.filter(tenant_id=tenant, action_id=action_id, consumed_at__isnull=False).count()
                 begun = Attempt.objects.filter(tenant_id=tenant, action_id=action_id).count()
                 assert told.count("execution_started") == used == begun, (told, used, begun)
-                live = [each for each in queries.approvals_of(tenant, UUID(action_id)) if each.state in LIVE]
+                live = [each for each in asking.approvals_of(tenant, UUID(action_id)) if each.state in LIVE]
                 assert len(live) <= 1, "two requests about one action are open"
             for approval_id, expected in self.refused.items():
                 told = [event.kind for event, _, _ in record.history(tenant, UUID(approval_id))]
@@ -284,7 +284,7 @@ class Desk(RuleBasedStateMachine):
 
     def _approval(self, action_id: str) -> Any:
         with tenancy(self.shop.tenant):
-            return queries.approval_of(self.shop.tenant, UUID(action_id))
+            return asking.approval_of(self.shop.tenant, UUID(action_id))
 
     def _live(self, *states: str) -> list[str]:
         found = {each: self._approval(each) for each in getattr(self, "actions", [])}

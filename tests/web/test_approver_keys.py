@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from approvals import queries
 from approvals.operations import approver_keys
+from approvals.queries import approvers
 from approvals.rules import passkeys
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -57,7 +57,7 @@ def step(operation: Any, stage: Any, key: Any, by: Any, **more: Any) -> None:
 def state(stage: Any, key: Any) -> tuple[str, list[str]]:
     with tenancy(stage.tenant):
         kinds = [event.kind for event, _, _ in record.history(stage.tenant, key.id)]
-        row = queries.approver_key(stage.tenant, key.credential_id)
+        row = approvers.approver_key(stage.tenant, key.credential_id)
     assert row is not None
     return row.state, kinds
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from approvals.queries import BY_CALL_ID
+from approvals.queries.calls import BY_CALL_ID
 from tests.callers import Api
 
 CONTRACTS = Path(__file__).parents[2] / "client" / "example" / "contracts"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from approvals import queries, tasks
+from approvals import tasks
 from approvals.operations import clocks, threads
+from approvals.queries import asking
 from approvals.rules import claims
 from approvals.rules import threads as rules
 from ledger.operations import book
@@ -42,7 +43,7 @@ def lift(stage: Stage, clock: Clock, row: Any) -> None:
 
 def again(stage: Stage, waits: Any) -> Any:
     with tenancy(stage.tenant):
-        return queries.approval(stage.tenant, waits.id)
+        return asking.approval(stage.tenant, waits.id)
 
 
 def told(stage: Stage, waits: Any) -> list[str]:

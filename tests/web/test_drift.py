@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from approvals import queries
 from approvals.operations import drifting
+from approvals.queries import asking
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.tenancy import tenancy
@@ -24,12 +24,12 @@ def ready(counter, secrets_dir):
 
 def newest(counter, action_id):
     with tenancy(counter.tenant):
-        return queries.approval_of(counter.tenant, UUID(action_id))
+        return asking.approval_of(counter.tenant, UUID(action_id))
 
 
 def states(counter, action_id):
     with tenancy(counter.tenant):
-        return [each.state for each in queries.approvals_of(counter.tenant, UUID(action_id))]
+        return [each.state for each in asking.approvals_of(counter.tenant, UUID(action_id))]
 
 
 def opened(counter, action_id, clock):

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from approvals import queries
+from approvals.queries import asking
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.preparing import asked, prepared_contract, tick
@@ -50,8 +50,8 @@ def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(read
         assert (new.supersedes, new.agent, new.session_id) == (old.id, old.agent, old.session_id)
         assert old.payload_hash == approval["payload_hash"] != new.payload_hash == made["payload_hash"]
         assert b'"amount":1250' in record.opened(ready.tenant, old.payload_pointer)
-        assert queries.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
-        fresh = queries.approval(ready.tenant, UUID(made["approval_id"]))
+        assert asking.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
+        fresh = asking.approval(ready.tenant, UUID(made["approval_id"]))
     assert (fresh.state, fresh.editor is not None, fresh.payload_hash) == ("REQUESTED", True, new.payload_hash)
     assert ready.vote(approval).json()["code"] == "ALREADY_DECIDED"
 

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.db import connection
 from django.utils import timezone
 
-from approvals import queries
 from approvals.models import Approval
 from approvals.operations import grant_keys
+from approvals.queries import asking, executing
 from approvals.rules import grants
 from approvals.tasks import lapse
 from console.operations import UnknownScope
@@ -38,7 +38,7 @@ def in_record(shop: Workshop, read: Any) -> Any:
 
 
 def attempts(shop: Workshop, action_id: str) -> int:
-    return len(in_record(shop, lambda: queries.attempts_of(shop.tenant, UUID(action_id))))
+    return len(in_record(shop, lambda: executing.attempts_of(shop.tenant, UUID(action_id))))
 
 
 # Claims
@@ -324,7 +324,7 @@ def test_the_right_payload_hash_is_welcome(shop: Workshop):
 @pytest.mark.req("R-AP-09", "R-RP-20")
 def test_a_policy_changed_after_the_claim_sends_the_order_back_to_people(shop: Workshop):
     order = shop.claimed()
-    first = in_record(shop, lambda: queries.approval_of(shop.tenant, UUID(order["action_id"])))
+    first = in_record(shop, lambda: asking.approval_of(shop.tenant, UUID(order["action_id"])))
     change_policy(shop)
     assert refused(shop.start(order)) == (409, "POLICY_CHANGED")
     asked_again(shop, order["action_id"], first)
@@ -333,7 +333,7 @@ def test_a_policy_changed_after_the_claim_sends_the_order_back_to_people(shop: W
 @pytest.mark.req("R-AP-09", "R-RP-20")
 def test_a_policy_changed_before_the_claim_sends_the_order_back_to_people(shop: Workshop):
     action_id = shop.approved()
-    first = in_record(shop, lambda: queries.approval_of(shop.tenant, UUID(action_id)))
+    first = in_record(shop, lambda: asking.approval_of(shop.tenant, UUID(action_id)))
     change_policy(shop)
     assert shop.claim() == []
     asked_again(shop, action_id, first)
@@ -359,7 +359,7 @@ def asked_again(shop: Workshop, action_id: str, first: Any) -> None:
     assert event["entry"]["reconciliation"]["recovery_decision"].endswith("REVALIDATE_APPROVAL")
     fresh = shop.approval_of(action_id)
     assert fresh["approval_id"] != str(first.id)
-    assert in_record(shop, lambda: queries.approval(shop.tenant, first.id)).state == "VOIDED"
+    assert in_record(shop, lambda: asking.approval(shop.tenant, first.id)).state == "VOIDED"
     assert shop.vote(fresh).status_code == 201
     assert shop.start(shop.claim()[0]).status_code == 201
 

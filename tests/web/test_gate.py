@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from approvals import queries
 from approvals.models import Call, Session
+from approvals.queries import calls as calls_read
 from approvals.rules.layers import CODES
 from ledger.queries import record
 from ledger.tenancy import ask, tenancy
@@ -51,7 +51,7 @@ def limit(shop: Workshop, version: str = "2", **said: Any) -> None:
 
 def gate_log(shop: Workshop, session: dict[str, Any]) -> list[Call]:
     with tenancy(shop.tenant):
-        return queries.calls_of(shop.tenant, UUID(session["session_id"]))
+        return calls_read.calls_of(shop.tenant, UUID(session["session_id"]))
 
 
 def told(shop: Workshop, session: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -453,8 +453,8 @@ def test_a_registry_that_cannot_be_read_lets_nobody_in(shop: Workshop):
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
     for broken in (
         patch("approvals.operations.sessions.registry_key", side_effect=FileNotFoundError(SECRET)),
-        patch("approvals.queries.agent_version", side_effect=DatabaseError(SECRET)),
-        patch("approvals.queries.agent", side_effect=DatabaseError(SECRET)),
+        patch("approvals.queries.agents.agent_version", side_effect=DatabaseError(SECRET)),
+        patch("approvals.queries.agents.agent", side_effect=DatabaseError(SECRET)),
     ):
         with broken:
             answer = shop.agent.post("/sessions", body)

@@ -13,9 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.utils import timezone
 
-from approvals import queries
 from approvals.models import Approval, Session
 from approvals.operations import grant_keys
+from approvals.queries import asking, voting
 from approvals.rules import grants, jws
 from approvals.tasks import lapse
 from counterfoil.grants import GrantRefused, Holder, KeySet, verify
@@ -124,8 +124,8 @@ def test_what_holds_now_is_read_again_at_the_start(shop: Workshop):
         (Session, {}, {"agent_version": "2"}, {"agent_version": "1"}),
     ]
     with tenancy(shop.tenant):
-        terms = queries.approval_of(shop.tenant, action_id).terms
-        row = queries.approval_of(shop.tenant, action_id).policy_row
+        terms = asking.approval_of(shop.tenant, action_id).terms
+        row = asking.approval_of(shop.tenant, action_id).policy_row
     for model, where, change, back in changes:
         with tenancy(shop.tenant):
             model.objects.filter(tenant_id=shop.tenant, **where).update(**change)
@@ -140,7 +140,7 @@ def test_a_vote_that_appears_later_is_not_in_the_grant(shop: Workshop):
     """B1: the list of votes."""
     order = shop.claimed()
     with tenancy(shop.tenant):
-        row = queries.votes_of(shop.tenant, queries.approval_of(shop.tenant, UUID(order["action_id"])).id)[0]
+        row = voting.votes_of(shop.tenant, asking.approval_of(shop.tenant, UUID(order["action_id"])).id)[0]
         row.id, row.voter, row.statement_hash = uuid4(), uuid4(), "44" * 32
         row.pk = (row.tenant_id, row.id)
         row.save(force_insert=True)

@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import connection
 
-from approvals import queries
 from approvals.models import Approval, Challenge, Vote
 from approvals.operations import approver_keys
+from approvals.queries import approvers, asking, voting
 from approvals.rules import binding, passkeys, quorum
 from ledger.operations import record as ledger
 from ledger.queries import record
@@ -51,7 +51,7 @@ def last(shop: Workshop, approval: dict[str, Any]) -> tuple[str, str]:
 
 def votes_of(shop: Workshop, approval: dict[str, Any]) -> list[Vote]:
     with tenancy(shop.tenant):
-        return queries.votes_of(shop.tenant, UUID(approval["approval_id"]))
+        return voting.votes_of(shop.tenant, UUID(approval["approval_id"]))
 
 
 # What counts
@@ -348,7 +348,7 @@ def test_a_key_that_nobody_confirmed_signs_nothing(shop: Workshop, approval: dic
 
 def stop(shop: Workshop, one: Authenticator) -> None:
     with tenancy(shop.tenant):
-        row = queries.approver_key(shop.tenant, one.name)
+        row = approvers.approver_key(shop.tenant, one.name)
         assert row is not None
         approver_keys.suspend(
             tenant_id=shop.tenant,
@@ -375,7 +375,7 @@ def test_what_a_stopped_key_approved_is_asked_for_again(shop: Workshop, approval
     stop(shop, blue)
     assert shop.claim() == []
     with tenancy(shop.tenant):
-        rows = queries.approvals_of(shop.tenant, UUID(approval["action_id"]))
+        rows = asking.approvals_of(shop.tenant, UUID(approval["action_id"]))
     assert [row.state for row in rows] == ["VOIDED", "REQUESTED"]
 
 

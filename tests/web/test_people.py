@@ -12,7 +12,7 @@ from uuid import UUID
 from django.test import Client
 from django.utils import timezone
 
-from approvals import queries as before
+from approvals.queries import approvers
 from approvals.rules.passkeys import unbase64url
 from console.models import ApiKey, Membership, User
 from ledger.queries import record
@@ -47,7 +47,7 @@ def enrol(member: Visitor, one: Authenticator | None = None, **bent: Any) -> Any
 
 def keys(stage: Any) -> list[Any]:
     with tenancy(stage.tenant):
-        return before.approver_keys(stage.tenant)
+        return approvers.approver_keys(stage.tenant)
 
 
 def events(stage: Any, subject: UUID) -> list[str]:
@@ -168,10 +168,10 @@ def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
     assert "Waits for a second administrator" in words(ada.page(path))
     assert ada.post(f"{path}/answer", to="confirm").status_code == 403
     with tenancy(stage.tenant):
-        assert before.approver(stage.tenant, row.actor_id) is None
+        assert approvers.approver(stage.tenant, row.actor_id) is None
     assert ben.post(f"{path}/answer", to="confirm").status_code == 302
     with tenancy(stage.tenant):
-        assert before.approver(stage.tenant, row.actor_id).groups == ["finance"]
+        assert approvers.approver(stage.tenant, row.actor_id).groups == ["finance"]
 
 
 def test_only_administrators_change_people(stage):
@@ -263,8 +263,8 @@ def test_i_say_that_i_am_away_and_who_decides_for_me(stage):
     assert rita.post("me/delegations", **lend).status_code == 302
     with tenancy(stage.tenant):
         row = stage.person("reviewer")
-        assert before.is_absent(stage.tenant, row.actor_id, timezone.now())
-        (loan,) = before.delegations_to(stage.tenant, omar.actor_id, timezone.now())
+        assert approvers.is_absent(stage.tenant, row.actor_id, timezone.now())
+        (loan,) = approvers.delegations_to(stage.tenant, omar.actor_id, timezone.now())
     assert "To Omar" in words(rita.page("me"))
     assert "away" in words(rita.page("people"))
     other = visitor(stage, "operator")

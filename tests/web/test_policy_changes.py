@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from approvals import queries, tasks
+from approvals import tasks
 from approvals.models import Delegation
 from approvals.operations import roster
+from approvals.queries import asking, voting
 from ledger.tenancy import tenancy
 from tests.web.test_policies import NOW, TWO, actor_of, kinds, refused, reviewer, row_of, set_policy
 from tests.workshop import Clock, Workshop
@@ -51,7 +52,7 @@ def test_open_approvals_follow_a_policy_that_was_tightened(shop: Workshop, clock
     assert str(row.id) != before["approval_id"]
     assert (row.state, row.policy_version, row.terms["thresholds"][0]["count"]) == ("REQUESTED", "2", 2)
     with tenancy(shop.tenant):
-        old = queries.approval(shop.tenant, UUID(before["approval_id"]))
+        old = asking.approval(shop.tenant, UUID(before["approval_id"]))
     assert old is not None
     assert old.state == "VOIDED"
 
@@ -149,7 +150,7 @@ def test_a_power_that_was_taken_back_carries_no_vote(shop: Workshop):
         )
     action_id = granted(shop, by=bob)
     with tenancy(shop.tenant):
-        vote = queries.votes_of(shop.tenant, row_of(shop, action_id).id)[0]
+        vote = voting.votes_of(shop.tenant, row_of(shop, action_id).id)[0]
         assert vote.delegated_by == actor_of(shop, "fay@orchid")
         Delegation.objects.filter(tenant_id=shop.tenant, id=lent.id).update(ended_at=NOW)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from approvals import queries
+from approvals.queries import asking
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.preparing import PREFLIGHT, asked, prepared_contract, read, tick
@@ -20,7 +20,7 @@ def ready(counter, secrets_dir):
 
 def approval_of(counter, action_id):
     with tenancy(counter.tenant):
-        return queries.approval_of(counter.tenant, UUID(action_id))
+        return asking.approval_of(counter.tenant, UUID(action_id))
 
 
 def kinds(counter, action_id):

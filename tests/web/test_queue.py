@@ -247,12 +247,12 @@ def test_the_thread_shows_the_agents_words_as_the_agents(stage):
     (waits,) = asked(stage)
     person = visitor(stage, "reviewer")
     person.post(f"approvals/{waits.id}/questions", text="Is there a photo?")
-    from approvals import queries
     from approvals.operations import threads
+    from approvals.queries import voting
     from tests.scenes import now
 
     with tenancy(stage.tenant):
-        (line,) = queries.lines_of(stage.tenant, waits.id)
+        (line,) = voting.lines_of(stage.tenant, waits.id)
         threads.answer(
             tenant_id=stage.tenant,
             action_id=waits.action_id,

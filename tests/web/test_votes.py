@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from approvals import queries
+from approvals.queries import sessions, voting
 from approvals.rules import binding
 from console.models import Membership
 from ledger.queries import record
@@ -61,7 +61,7 @@ def test_an_approved_action_may_run_and_has_not_run(shop: Workshop, approval: di
 def test_the_signed_statement_says_what_was_shown_and_who_said_what(shop: Workshop, approval: dict[str, Any]):
     told = shop.vote(approval).json()
     with tenancy(shop.tenant):
-        vote = queries.votes_of(shop.tenant, UUID(approval["approval_id"]))[0]
+        vote = voting.votes_of(shop.tenant, UUID(approval["approval_id"]))[0]
     covers, said = binding.read_statement(bytes(vote.statement))
     assert covers.payload_hash == approval["payload_hash"]
     assert covers.action_id == approval["action_id"]
@@ -106,7 +106,7 @@ def test_nobody_decides_on_their_own_request(shop: Workshop, approval: dict[str,
     with tenancy(shop.tenant):
         action = record.action(shop.tenant, UUID(approval["action_id"]))
         assert action is not None
-        session = queries.session(shop.tenant, action.session_id)
+        session = sessions.session(shop.tenant, action.session_id)
     assert session is not None
     Membership.objects.filter(tenant_id=shop.tenant, is_reviewer=True).update(actor_id=session.key_actor)
     assert refused(shop.vote(approval)) == (403, "SELF_APPROVAL")
@@ -194,4 +194,4 @@ def test_of_two_votes_at_once_one_decides(committed_db: Any):
         votes = [threads.submit(cast, shop.reviewer, "approve"), threads.submit(cast, other, "reject")]
     assert sorted(vote.result() for vote in votes) == [201, 409]
     with tenancy(shop.tenant):
-        assert len(queries.votes_of(shop.tenant, UUID(approval["approval_id"]))) == 1
+        assert len(voting.votes_of(shop.tenant, UUID(approval["approval_id"]))) == 1

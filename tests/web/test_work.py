@@ -8,8 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from approvals import queries, tasks
+from approvals import tasks
 from approvals.operations import threads, work
+from approvals.queries import asking, timing
 from approvals.rules import claims
 from ledger.operations import book
 from ledger.operations import record as ledger
@@ -36,7 +37,7 @@ def claim(stage: Stage, waits: Any, clock: Clock, by: ledger.Actor) -> Any:
 
 def again(stage: Stage, waits: Any) -> Any:
     with tenancy(stage.tenant):
-        return queries.approval(stage.tenant, waits.id)
+        return asking.approval(stage.tenant, waits.id)
 
 
 def details(stage: Stage, waits: Any, kind: str) -> list[dict[str, Any]]:
@@ -112,7 +113,7 @@ def test_the_least_loaded_is_suggested(stage, waits, clock):
     claim(stage, stage.approval(stage.propose()), clock, mara)
     claim(stage, stage.approval(stage.propose()), clock, paul)
     with tenancy(stage.tenant):
-        assert queries.load(stage.tenant, at=clock.now()) == {mara.id: 2, paul.id: 1}
+        assert asking.load(stage.tenant, at=clock.now()) == {mara.id: 2, paul.id: 1}
         assert work.suggestion(stage.tenant, [mara.id, paul.id], at=clock.now()) == paul.id
 
 
@@ -204,7 +205,7 @@ def test_nobody_is_reminded_of_what_is_decided_or_stands_still(stage, clock):
 def test_time_left_is_counted_from_when_people_were_asked(stage, clock):
     waits = stage.approval(stage.propose())
     with tenancy(stage.tenant):
-        read = queries.clock(waits, at=waits.requested_at + timedelta(hours=1))
+        read = timing.clock(waits, at=waits.requested_at + timedelta(hours=1))
     assert (read.ran, read.ends_at) == (timedelta(hours=1), waits.decide_by)
 
 

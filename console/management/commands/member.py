@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from approvals import queries as before
+from approvals.queries import approvers
 from console.models import Membership
 from console.people import operations as people
 from console.people import queries as members
@@ -66,7 +66,7 @@ class Command(BaseCommand):
             people.set_open(user=row.user, is_open=options["open"], at=at)
             done.append("account opened" if options["open"] else "account closed")
         if options["confirm_keys"]:
-            waiting = before.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("PENDING",))
+            waiting = approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("PENDING",))
             for key in waiting:
                 people.confirm_key(
                     tenant_id=row.tenant_id, key_id=key.id, by=ledger.SYSTEM, by_person=ledger.SYSTEM.id, at=at
