@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -368,3 +369,23 @@ class RecordedMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.recording_id} {self.conversation} {self.number}"
+
+
+class RecordedWord(models.Model):
+    """A word of a recording with conversations in which it stands, for searching (`console.recordings.words`).
+
+    A word has as many rows as its recording has portions; once the recording is erased they are empty.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "recording_id", "number")
+    tenant_id = models.UUIDField()
+    recording_id = models.UUIDField()
+    number = models.IntegerField()
+    word = models.TextField(db_collation="C")
+    conversations = ArrayField(models.IntegerField())
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant_id", "word", "recording_id"], name="recorded_words")]
+
+    def __str__(self) -> str:
+        return f"{self.recording_id} {self.number}"

@@ -123,6 +123,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "console_recording": APPEND,
     "console_recordedconversation": APPEND,
     "console_recordedmessage": APPEND,
+    "console_recordedword": APPEND,
 }
 
 # Functions of ours that the application may call; trigger functions need no right to fire.

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django import forms
 
-from console.forms import LONGEST_TEXT, Chooser
-from console.recordings.queries import Wanted
+from console.forms import LONGEST_TEXT, Chooser, days
+from console.recordings.queries import Sought, Wanted
 
 KINDS: Final = {
     "phantom": "tool does not exist",
@@ -22,6 +22,45 @@ KINDS: Final = {
     "valid": "valid call",
 }
 """What is found of calls, in few words."""
+
+
+WHICH: Final = (
+    ("", "All"),
+    ("yes", "With findings"),
+    ("blocked", "With claims not borne out"),
+    ("failures", "With calls that failed"),
+)
+
+
+class RecordingFilter(forms.Form):
+    """Which recordings to list; links are state, so every field stands in the address."""
+
+    words = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Find",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Words of a conversation"}),
+    )
+    file = forms.CharField(required=False, max_length=200, label="File name")
+    which = forms.ChoiceField(
+        required=False,
+        label="Which",
+        widget=Chooser,
+        choices=[WHICH[0], *WHICH[2:]],
+    )
+    since = forms.DateField(required=False, label="Imported from", widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+
+    def wanted(self) -> Sought:
+        """What is asked for; a day means the whole day, in UTC."""
+        chosen = self.cleaned_data
+        return Sought(
+            file=chosen["file"].strip(),
+            failures=True if chosen["which"] == "failures" else None,
+            blocked=True if chosen["which"] == "blocked" else None,
+            words=chosen["words"].strip(),
+            **days({name: chosen[name] for name in ("since", "until") if chosen[name]}),
+        )
 
 
 class ConversationFilter(forms.Form):
@@ -40,9 +79,7 @@ class ConversationFilter(forms.Form):
         choices=[("", "Any"), *((code, word.capitalize()) for code, word in KINDS.items())],
     )
     code = forms.ChoiceField(required=False, label="Code", widget=Chooser, choices=[("", "Any")])
-    findings = forms.ChoiceField(
-        required=False, label="Which", widget=Chooser, choices=[("", "All"), ("yes", "Only with findings")]
-    )
+    findings = forms.ChoiceField(required=False, label="Which", widget=Chooser, choices=WHICH)
     order = forms.ChoiceField(
         required=False, label="Order", widget=Chooser, choices=[("", "The gravest first"), ("file", "As in the file")]
     )
@@ -59,7 +96,9 @@ class ConversationFilter(forms.Form):
         return Wanted(
             kind=chosen["kind"],
             code=chosen["code"],
-            findings=bool(chosen["findings"]),
+            findings=True if chosen["findings"] == "yes" else None,
+            blocked=True if chosen["findings"] == "blocked" else None,
+            failures=True if chosen["findings"] == "failures" else None,
             words=chosen["words"].strip(),
             gravest_first=chosen["order"] != "file",
         )

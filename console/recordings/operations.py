@@ -15,8 +15,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from console.models import RecordedConversation, RecordedMessage, Recording
-from console.recordings import kept, queries
+from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording
+from console.recordings import kept, queries, words
 from console.recordings.spool import Spool
 from console.transcripts.document import VERSION
 from console.transcripts.records import Fault
@@ -96,6 +96,8 @@ def keep(
         RecordedConversation.objects.bulk_create([RecordedConversation(**here, **each) for each in conversations])
     for messages in _portions(spool.messages()):
         RecordedMessage.objects.bulk_create([RecordedMessage(**here, **each) for each in messages])
+    for found in _portions(words.rows(spool.conversations(), spool.messages())):
+        RecordedWord.objects.bulk_create([RecordedWord(**here, **each) for each in found])
     ledger.append(
         ledger.Head(tenant_id=tenant_id, id=row.id, kind="recording"),
         ledger.Happening(kind="recording_imported", to="IMPORTED", detail=_told(row)),

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
+from django.db.models.expressions import RawSQL
 
 from console.models import RecordedConversation, RecordedMessage, Recording
+from console.recordings import words
+from ledger.rules.ids import lower_bound
 
-WINDOW: Final = 500
-"""So many conversations one search looks into; where more follow, the page says so and goes on from there."""
+BLOCKED: Final = Q(false_claims__gt=0)
+PLACES: Final = (
+    "SELECT recording_id, unnest(conversations) FROM console_recordedword"
+    " WHERE tenant_id = %s AND word >= %s AND word < %s"
+)
+PLACES_IN: Final = (
+    "SELECT unnest(conversations) FROM console_recordedword"
+    " WHERE tenant_id = %s AND word >= %s AND word < %s AND recording_id = %s"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """Which recordings: imported from one moment to another, of a file so called, in which calls failed or claims are
+    not borne out (None is either), with a conversation that holds some words.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    file: str = ""
+    failures: bool | None = None
+    blocked: bool | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +45,9 @@ class Wanted:
 
     kind: str = ""
     code: str = ""
-    findings: bool = False
+    findings: bool | None = None
+    failures: bool | None = None
+    blocked: bool | None = None
     words: str = ""
     gravest_first: bool = True
 
@@ -32,20 +59,24 @@ class Place:
     severity: int
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.severity}.{self.number}"
+
 
 @dataclass(frozen=True)
 class Found:
-    """A page of conversations. `behind` is where the next begins; `searched` how many a search looked into."""
+    """A page of conversations. `behind` is where the next begins."""
 
     rows: list[RecordedConversation]
     behind: Place | None
-    searched: int = 0
 
 
-def recordings(tenant_id: UUID, *, before: UUID | None = None, limit: int) -> list[Recording]:
+def recordings(
+    tenant_id: UUID, sought: Sought | None = None, *, before: UUID | None = None, limit: int
+) -> list[Recording]:
     """What was imported, newest first, behind the row `before`."""
-    wanted = Recording.objects.filter(tenant_id=tenant_id)
-    return list((wanted.filter(id__lt=before) if before else wanted).order_by("-id")[:limit])
+    rows = Recording.objects.filter(_sought(tenant_id, sought or Sought()))
+    return list((rows.filter(id__lt=before) if before else rows).order_by("-id")[:limit])
 
 
 def recording(tenant_id: UUID, recording_id: UUID) -> Recording | None:
@@ -66,25 +97,13 @@ def conversation(tenant_id: UUID, recording_id: UUID, number: int) -> RecordedCo
 def conversations(
     tenant_id: UUID, recording_id: UUID, wanted: Wanted, *, behind: Place | None = None, limit: int
 ) -> Found:
-    """The conversations that are wanted, a page of them.
-
-    Words are looked for in the messages of a bounded number of conversations, since no index can stand behind a fence
-    between tenants for that: a page may be short and still have more behind it.
-    """
+    """The conversations that are wanted, a page of them."""
     rows = RecordedConversation.objects.filter(_narrowed(tenant_id, recording_id, wanted))
     if behind is not None:
         rows = rows.filter(_behind(behind, wanted))
     order = ("-severity", "number") if wanted.gravest_first else ("number",)
-    looked_at = list(rows.order_by(*order)[: WINDOW if wanted.words else limit + 1])
-    if not wanted.words:
-        more = len(looked_at) > limit
-        return Found(looked_at[:limit], _place(looked_at[limit - 1]) if more else None)
-    hits = _saying(tenant_id, recording_id, [row.number for row in looked_at], wanted.words)
-    found = [row for row in looked_at if row.number in hits or wanted.words.lower() in row.label.lower()]
-    if len(found) > limit:
-        searched = looked_at.index(found[limit - 1]) + 1
-        return Found(found[:limit], _place(found[limit - 1]), searched)
-    return Found(found, _place(looked_at[-1]) if len(looked_at) == WINDOW else None, len(looked_at))
+    found = list(rows.order_by(*order)[: limit + 1])
+    return Found(found[:limit], _place(found[limit - 1]) if len(found) > limit else None)
 
 
 def messages(
@@ -106,16 +125,53 @@ def _messages(tenant_id: UUID, recording_id: UUID, conversation: int) -> QuerySe
     return RecordedMessage.objects.filter(tenant_id=tenant_id, recording_id=recording_id, conversation=conversation)
 
 
+def _sought(tenant_id: UUID, sought: Sought) -> Q:
+    failed = Q(totals__categories__valid_execution_failed__gt=0)
+    narrowed = Q(tenant_id=tenant_id) & _either(failed, sought.failures) & _either(BLOCKED, sought.blocked)
+    if sought.since is not None:
+        narrowed &= Q(id__gte=lower_bound(sought.since))
+    if sought.until is not None:
+        narrowed &= Q(id__lt=lower_bound(sought.until))
+    if sought.file:
+        narrowed &= Q(file_name__icontains=sought.file)
+    return narrowed & _saying(tenant_id, sought.words) if sought.words else narrowed
+
+
 def _narrowed(tenant_id: UUID, recording_id: UUID, wanted: Wanted) -> Q:
     narrowed = Q(tenant_id=tenant_id, recording_id=recording_id)
     for given, asked in (
         (wanted.kind, Q(kinds__contains=[wanted.kind])),
         (wanted.code, Q(codes__contains=[wanted.code])),
-        (wanted.findings, Q(severity__gt=0)),
+        (wanted.words, _saying_in(tenant_id, recording_id, wanted.words)),
     ):
         if given:
             narrowed &= asked
-    return narrowed
+    narrowed &= _either(Q(severity__gt=0), wanted.findings) & _either(BLOCKED, wanted.blocked)
+    return narrowed & _either(Q(kinds__contains=["valid_execution_failed"]), wanted.failures)
+
+
+def _either(condition: Q, asked: bool | None) -> Q:
+    """The condition or its opposite; neither where nothing is asked."""
+    return Q() if asked is None else condition if asked else ~condition
+
+
+def _saying(tenant_id: UUID, text: str) -> Q:
+    """Recordings with a conversation in which every word of this stands."""
+    asked = [words.between(word) for word in words.asked(text)]
+    if not asked:
+        return Q(id__in=[])
+    each = " INTERSECT ".join([PLACES] * len(asked))
+    values = [value for least, below in asked for value in (tenant_id, least, below)]
+    return Q(id__in=RawSQL(f"SELECT recording_id FROM ({each}) found", values))
+
+
+def _saying_in(tenant_id: UUID, recording_id: UUID, text: str) -> Q:
+    """Conversations of a recording in which every word of this stands."""
+    asked = [words.between(word) for word in words.asked(text)]
+    saying = Q() if asked else Q(number__in=[])
+    for least, below in asked:
+        saying &= Q(number__in=RawSQL(PLACES_IN, [tenant_id, least, below, recording_id]))
+    return saying
 
 
 def _behind(place: Place, wanted: Wanted) -> Q:
@@ -126,11 +182,3 @@ def _behind(place: Place, wanted: Wanted) -> Q:
 
 def _place(row: RecordedConversation) -> Place:
     return Place(row.severity, row.number)
-
-
-def _saying(tenant_id: UUID, recording_id: UUID, numbers: list[int], words: str) -> set[int]:
-    """The conversations among these in which somebody says this."""
-    saying = RecordedMessage.objects.filter(
-        tenant_id=tenant_id, recording_id=recording_id, conversation__in=numbers, text__icontains=words
-    )
-    return set(saying.values_list("conversation", flat=True).distinct())

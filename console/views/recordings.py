@@ -16,7 +16,7 @@ from console import erased
 from console.account import names
 from console.http import Request, in_tenant, looked
 from console.recordings import operations, queries, shown
-from console.recordings.forms import ConversationFilter, EraseRecording
+from console.recordings.forms import ConversationFilter, EraseRecording, RecordingFilter
 from console.recordings.queries import Found, Place
 from console.views.agents import agent_tabs
 from ledger.queries import record
@@ -28,14 +28,17 @@ LARGEST = 2**31 - 1
 
 @in_tenant()
 def browse(request: Request) -> HttpResponse:
-    found = queries.recordings(request.tenant.id, before=_before(request), limit=PAGE + 1)
+    filters, before, found = RecordingFilter(request.GET), _before(request), []
+    if filters.is_valid():
+        found = queries.recordings(request.tenant.id, filters.wanted(), before=before, limit=PAGE + 1)
     called = names(request.tenant.id)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
         "recordings": [shown.listed(request.tenant.slug, each, called) for each in found[:PAGE]],
-        "first": request.path if _before(request) else "",
-        "further": f"{request.path}?{urlencode({'before': str(found[PAGE - 1].id)})}" if len(found) > PAGE else "",
+        "filters": filters,
+        "first": _address(request) if before else "",
+        "further": _address(request, before=str(found[PAGE - 1].id)) if len(found) > PAGE else "",
     }
     return render(request, "recordings/_list.html" if request.htmx else "recordings/list.html", context)
 
@@ -110,9 +113,8 @@ def _recording(request: Request, row: Any, *, form: EraseRecording | None = None
         "codes": coded,
         "filters": filters,
         "conversations": shown.conversations(slug, found.rows),
-        "searched": found.searched,
-        "first": _address(request, "") if behind else "",
-        "further": _address(request, f"{found.behind.severity}.{found.behind.number}") if found.behind else "",
+        "first": _address(request) if behind else "",
+        "further": _address(request, after=str(found.behind)) if found.behind else "",
         "form": (form or EraseRecording()) if "compliance" in request.caller.roles else None,
     }
     name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"
@@ -140,7 +142,8 @@ def _number(asked: str) -> int:
     return min(int(asked), LARGEST) if asked.isascii() and asked.isdecimal() and len(asked) < 12 else 0
 
 
-def _address(request: Request, last: str) -> str:
-    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
-    asked = urlencode(kept | {"after": last} if last else kept)
+def _address(request: Request, **place: str) -> str:
+    """This list with its filters, from a place on; from the beginning where none is given."""
+    kept = {name: value for name, value in request.GET.items() if value and name not in ("after", "before")}
+    asked = urlencode(kept | place)
     return f"{request.path}?{asked}" if asked else request.path

@@ -20,6 +20,7 @@ VALUES = {
     "time": "localtime",
     "jsonb": "'{}'",
     "text": "left(gen_random_uuid()::text, 8)",
+    "_int4": "'{1}'",
     "varchar": "left(gen_random_uuid()::text, 1)",
 }
 

@@ -6,14 +6,18 @@ import gzip
 import json
 import re
 from html import unescape
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
 from approvals.models import Call, Session
-from console.models import RecordedConversation, RecordedMessage, Recording, Sighting
+from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording, Sighting
 from console.recordings import kept, operations, queries
+from console.recordings import words as found_by
+from console.recordings.queries import Sought, Wanted
 from ledger.models import Action, Event
 from ledger.queries import record
 from ledger.tenancy import tenancy
@@ -221,11 +225,25 @@ def test_texts_that_no_database_holds_lose_a_character_and_move_no_span(stage, r
 
 def test_rows_cannot_be_changed_taken_away_or_seen_without_a_tenant(stage, tmp_path):
     imported(recording(tmp_path, BAD))
-    for model in (Recording, RecordedConversation, RecordedMessage):
+    for model in (Recording, RecordedConversation, RecordedMessage, RecordedWord):
         with pytest.raises(Exception, match=r"append-only|permission denied"), tenancy(stage.tenant):
             model.objects.filter(tenant_id=stage.tenant).delete()
         with transaction.atomic():
             assert list(model.objects.all()) == []
+
+
+def test_what_was_imported_before_there_was_an_index_gets_one(stage, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(found_by, "rows", lambda *_: iter(()))
+        imported(recording(tmp_path, BAD, GOOD))
+    with tenancy(stage.tenant):
+        assert queries.recordings(stage.tenant, Sought(words="anything"), limit=5) == []
+        editor = connection.schema_editor(atomic=False)
+        import_module("console.migrations.0009_recorded_words").gather(apps, editor)
+        [row] = queries.recordings(stage.tenant, Sought(words="anything else"), limit=5)
+        assert len(queries.conversations(stage.tenant, row.id, Wanted(words="anything"), limit=5).rows) == 2
+    [word] = [each for each in rows(stage, RecordedWord) if each.word == "cancelled"]
+    assert word.conversations == [1]
 
 
 # Erasing
@@ -246,6 +264,9 @@ def test_a_recording_is_erased_under_two_persons_and_may_come_again(stage, tmp_p
     assert (row.file_name, row.digest, row.totals, row.unread) == ("", "", {}, [])
     assert {(each.text, each.corrected) for each in rows(stage, RecordedMessage)} == {("", "")}
     assert rows(stage, RecordedConversation)[0].label == ""
+    assert {(each.word, tuple(each.conversations)) for each in rows(stage, RecordedWord)} == {("", ())}
+    with tenancy(stage.tenant):
+        assert queries.recordings(stage.tenant, Sought(words="refund"), limit=5) == []
     for page in (path, f"{path}/1"):
         answer = first.get(page)
         assert answer.status_code == 410
@@ -308,8 +329,37 @@ def test_conversations_are_filtered_by_kind_code_finding_and_words(stage, reader
     assert listed(kind="phantom") == listed(code="MISREAD") == listed(kind="value_mismatch") == ["2"]
     assert listed(words="PARROT") == ["3"]
     assert listed(words="talk-1") == ["1"]
-    assert listed(words="100%") == []
+    assert listed(words="talk-1 anything") == ["1"]
+    assert listed(words="parrot anything") == listed(words="arrot") == listed(words="% _") == []
+    assert listed(words="cancel_reservaton") == listed(findings="failures") == listed(findings="blocked") == ["2"]
     assert listed(code="NO_SUCH_CODE") == []
+
+
+def test_recordings_are_found_by_name_day_findings_and_words(stage, reader, tmp_path):
+    imported(recording(tmp_path, GOOD, name="good.jsonl"))
+    imported(recording(tmp_path, BAD, GOOD, name="bad.jsonl"))
+
+    def listed(**query):
+        return re.findall(r"(\w+\.jsonl)</a>", reader.page("recordings", **query))
+
+    assert listed() == ["bad.jsonl", "good.jsonl"]
+    assert listed(words="anything else") == ["bad.jsonl", "good.jsonl"]
+    assert listed(words="REFUND") == listed(which="blocked") == listed(which="failures") == ["bad.jsonl"]
+    assert listed(words="refund nobody") == listed(until="2020-01-01") == listed(file="%") == []
+    assert listed(file="GOOD", since="2020-01-01") == ["good.jsonl"]
+    assert "No recording matches" in reader.page("recordings", file="none")
+
+
+def test_a_list_of_recordings_keeps_its_filters_when_it_goes_on(stage, reader, tmp_path, monkeypatch):
+    monkeypatch.setattr("console.views.recordings.PAGE", 1)
+    for name in ("first.jsonl", "second.jsonl", "other.txt"):
+        imported(recording(tmp_path, [user(name)], name=name))
+    page = reader.page("recordings", file="jsonl", words="jsonl")
+    further = unescape(re.search(r'href="/t/orchid/([^"]+)" rel="next"', page).group(1))
+    page = reader.page(further)
+    assert "first.jsonl" in page
+    assert 'rel="next"' not in page
+    assert 'href="/t/orchid/recordings?file=jsonl&amp;words=jsonl"' in page
 
 
 def test_every_figure_is_a_door(stage, reader, tmp_path):
@@ -326,7 +376,6 @@ def test_every_figure_is_a_door(stage, reader, tmp_path):
 
 def test_lists_go_on_where_they_ended(stage, reader, tmp_path, monkeypatch):
     monkeypatch.setattr("console.views.recordings.PAGE", 2)
-    monkeypatch.setattr("console.recordings.queries.WINDOW", 3)
     talks = [[user(f"number {number}"), agent("Yes." if number % 4 else "A parrot.")] for number in range(9)]
     path = address(imported(recording(tmp_path, *talks, BAD))[1])
 

@@ -1,0 +1,78 @@
+"""The words by which recorded conversations are found, without any database."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from console.recordings import words
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", set()),
+        ("... -- %", set()),
+        ("I have CANCELLED it.", {"i", "have", "cancelled", "it"}),
+        ("\u201cABC123\u201d, (re_9)!", {"abc123", "re_9", "re", "9"}),
+        ("talk-1", {"talk-1", "talk", "1"}),
+        ("a@b.c", {"a@b.c", "a", "b", "c"}),
+        ("Stra\u00dfe", {"strasse"}),
+        ("\uff21\uff22\uff23", {"abc"}),
+        ("\u53d6\u6d88 it", {"\u53d6\u6d88", "\u53d6", "\u6d88", "it"}),
+        ("x" * 100, {"x" * 64}),
+    ],
+)
+def test_the_words_of_a_text(text, found):
+    assert words.of(text) == found
+
+
+def matches(asked, text):
+    """Whether a search for this finds that."""
+    wanted = [words.between(word) for word in words.asked(asked)]
+    return bool(wanted) and all(any(least <= word < below for word in words.of(text)) for least, below in wanted)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "found"),
+    [
+        ("cancel", "I have cancelled it.", True),
+        ("it cancelled", "I have cancelled it.", True),
+        ("celled", "I have cancelled it.", False),
+        ("ca", "I have cancelled it.", False),
+        ("cancelled nothing", "I have cancelled it.", False),
+        ("\u6d88\u53d6", "\u8bf7\u53d6\u6d88\u8ba2\u5355", True),
+        ("%", "100%", False),
+        ("100%", "100%", True),
+        ("y" * 70, "y" * 64 + "z", True),
+    ],
+)
+def test_what_a_search_finds(asked, text, found):
+    assert matches(asked, text) is found
+
+
+def test_a_search_asks_for_so_many_words_and_no_more():
+    assert len(words.asked(" ".join(map(str, range(50))))) == words.MOST_ASKED
+    assert words.asked("one One ONE") == ["one"]
+
+
+def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch):
+    talks = [{"number": number, "label": f"talk-{number}"} for number in (1, 2, 3)]
+    said = [{"conversation": number, "text": "Yes.", "calls": [{"tool": "send_email"}]} for number in (1, 2, 2, 3)]
+    whole = {row["word"]: row["conversations"] for row in words.rows(talks, said)}
+    assert whole["yes"] == whole["email"] == whole["talk"] == [1, 2, 3]
+    assert whole["talk-2"] == [2]
+
+    monkeypatch.setattr(words, "PORTION", 5)
+    parts = list(words.rows(talks, said))
+    assert [row["number"] for row in parts] == list(range(1, len(parts) + 1))
+    for word, places in whole.items():
+        assert {place for row in parts if row["word"] == word for place in row["conversations"]} == set(places)
+
+
+@pytest.mark.parametrize("text", ["." * 10_000, "a." * 5_000, "x" * 10_000, ("a" + "." * 99) * 100, "_-" * 5_000])
+def test_no_text_takes_long(text):
+    begun = time.perf_counter()
+    words.of(text)
+    assert time.perf_counter() - begun < 0.5
