@@ -61,7 +61,7 @@ def test_a_story_and_a_condition_need_a_reading_that_could_have_told_them(messag
 def test_a_verb_that_only_the_tool_knows_is_found_by_its_ending():
     tool = Tool("assign_adjuster", "Assign an adjuster.", done=("appointed",), object=("adjuster",))
     assert codes("An adjuster, Mr Thibault, has been appointed.", tools=(*TOOLS, tool)) == ["PHANTOM"]
-    assert codes("An adjuster has been upbraided.", tools=(*TOOLS, tool)) == []
+    assert codes("An adjuster was upbraided.", tools=(*TOOLS, tool)) == []
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from reviews.rules.guard.binding.fitting import FITS, SURE, fit, kin_of, verb_sc
 from reviews.rules.guard.binding.imagined import UNSPOKEN, is_no_act, is_said_by_the_speaker, meant_by
 from reviews.rules.guard.binding.particulars import odd
 from reviews.rules.guard.binding.relating import RELATED, holding, related, tool_of
+from reviews.rules.guard.binding.unaccounted import bears_nothing, is_reported, missing
 from reviews.rules.guard.binding.untried import untried
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.reading.claims import Claim
@@ -48,9 +49,19 @@ def bind(claim: Claim, ground: Ground) -> Bound | None:
     bound = _bound(claim, ground)
     if bound is None and (tool := untried(claim, ground)):
         return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+    if is_reported(claim) and (bound is None or (bound.code is None and bears_nothing(bound.records, ground))):
+        bound = _unaccounted(claim, ground)
     if bound is not None and bound.code is None and _lists_another(claim, bound, ground):
         bound = replace(bound, code=Violation.WRONG_TARGET, detail="What is on record is not for all that is named.")
     return None if bound is not None and excused(bound.code, claim.beside) else bound
+
+
+def _unaccounted(claim: Claim, ground: Ground) -> Bound | None:
+    """A result that nothing on record accounts for."""
+    tool, about = missing(claim, ground)
+    if about:
+        return None
+    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.") if tool else _no_tool()
 
 
 def _lists_another(claim: Claim, bound: Bound, ground: Ground) -> bool:

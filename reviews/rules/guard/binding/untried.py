@@ -36,9 +36,10 @@ def untried(claim: Claim, ground: Ground) -> Tool | None:
     scored = [(fit(meant, tool), tool) for tool in ground.tools if tool.disclosed]
     fitting = [(score, tool) for score, tool in scored if tool.mutating and tool.name not in tried]
     best = max((score for score, _ in fitting), default=0)
-    if best < enough or any(score >= best for score, tool in scored if tool.name in tried) or _is_read(claim, ground):
+    if best < enough or any(score >= best for score, tool in scored if tool.name in tried):
         return None
-    return next(tool for score, tool in fitting if score == best)
+    tool = next(tool for score, tool in fitting if score == best)
+    return None if _is_read(claim, tool, ground) else tool
 
 
 def _enough(claim: Claim, ground: Ground) -> int | None:
@@ -62,11 +63,12 @@ _ADDS = frozenset({"too", "well", "also", "likewise"})
 """What is added ("is ordered as well") goes on from what the speaker did."""
 
 
-def _is_read(claim: Claim, ground: Ground) -> bool:
-    """Whether a reading on record is about a thing that the claim names."""
+def _is_read(claim: Claim, tool: Tool, ground: Ground) -> bool:
+    """Whether a reading on record is about the things of the tool that the claim names, or names one that it does."""
     reads = {tool.name: vocabulary(tool) for tool in ground.tools if not tool.mutating}
+    things = claim.nouns & vocabulary(tool).nouns
     return any(
-        claim.nouns & reads[record.tool].nouns
+        (things or claim.nouns) <= reads[record.tool].nouns
         or claim.nouns & held(record.target, record.arguments, record.evidence).words
         for record in ground.records
         if record.tool in reads

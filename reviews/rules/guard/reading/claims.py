@@ -20,7 +20,8 @@ class Claim:
     that it tells a state that something came to. A structured claim names its tool, and perhaps its action and target.
     `meaning` are the verbs that bring about the condition that is told ("live": publish, launch).
     `follows`: it may go on from what was told before it ("it is there now").
-    `tense` is how a result is told whose doer is not named.
+    `tense` is how a result is told whose doer is not named; a `perfect` one has come about, and names no past time.
+    `ours`: it was done "by us".
     `beside` is its sentence and the one behind it.
     `agency`: the speaker says that it did it, or the words stand alone as a report ("Refund issued.").
     """
@@ -46,6 +47,8 @@ class Claim:
     beside: str = ""
     follows: bool = False
     tense: Tense | None = None
+    perfect: bool = False
+    ours: bool = False
     state: bool = False
     tool: str | None = None
     action_id: str | None = None

@@ -114,7 +114,7 @@ def _ongoing(view: View) -> Said | None:
     agent = view.agent()
     if agent >= 0:
         at = view.skip(agent + 1)
-        if words[at : at + 1] in (("am",), ("are",)):
+        if words[at : at + 1] in (("am",), ("are",)) or (words[at : at + 1] == ("is",) and view.is_in(agent, "teams")):
             verbs = view.lemmas(view.skip(at + 1), "gerund")
             if acts(view, verbs):
                 return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
@@ -269,10 +269,18 @@ def _is_not_told(view: View, index: int, at: int, *, perfect: bool) -> bool:
     if word in {"get", "gets"} or "still" in view.words[:at] or view.has("modals", index):
         return True
     now = word in {"is", "are"}
-    others = view.has("others", index) and not now and not (perfect and _is_patient(view, index))
+    others = _has_other_subject(view, index) and not now and not (perfect and _is_patient(view, index))
     if others or _by_others(view, at + 1):
         return True
     return now and not perfect and view.has("policy")
+
+
+def _has_other_subject(view: View, index: int) -> bool:
+    """Whether somebody else is the subject: not in "the letter you asked for has been sent", where it tells which."""
+    at = next((each for each in range(index - 1, -1, -1) if view.is_in(each, "others")), -1)
+    if at <= 0:
+        return at == 0
+    return not any(view.lemmas(each, "past", "base") for each in range(at + 1, index))
 
 
 def _is_patient(view: View, index: int) -> bool:
@@ -312,7 +320,8 @@ def _went(view: View) -> Said | None:
 def _by_others(view: View, index: int) -> bool:
     for at in range(index, len(view.words) - 1):
         if view.words[at] == "by":
-            named = view.words[at + 1] not in view.language.sets["by_us"] and view.kinds[at + 1] == "word"
+            word = view.words[at + 1]
+            named = word not in view.language.sets["by_us"] and (view.kinds[at + 1] == "word" or word[0] == "0")
             return named and not _is_measure(view, at + 1)
     return False
 

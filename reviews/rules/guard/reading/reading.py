@@ -22,7 +22,7 @@ from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.correcting.frames import MARKERS, all_frames
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.reading.patterns import GOES_ON, MENTION, denied, said
-from reviews.rules.guard.reading.tenses import RESULTS, Tense, tense
+from reviews.rules.guard.reading.tenses import RESULTS, Tense, is_perfect, tense
 from reviews.rules.guard.reading.views import Said, View
 from reviews.rules.guard.records import Ground
 from reviews.rules.guard.text.folding import Folded, fold
@@ -137,7 +137,8 @@ def _doubt(text: str, language: Language) -> int:
 def _weighed(claim: Claim, doubt: int) -> Claim:
     """A weak claim counts only in a message that tells of nothing open; what cites a receipt always does."""
     enough = 1 if claim.rule == MENTION else 2
-    loose = claim.weak and claim.rule in LOOSE and doubt >= enough and not claim.whole and not claim.cited
+    own = claim.ours or claim.perfect
+    loose = claim.weak and claim.rule in LOOSE and doubt >= enough and not (claim.whole or claim.cited or own)
     result = claim.result and doubt < 2
     return replace(claim, loose=loose, result=result) if loose or result != claim.result else claim
 
@@ -421,6 +422,8 @@ class _Reader:
             agency=self._has_agency(found, parts, index),
             follows=self._follows(part),
             tense=self._tense(found, parts, part),
+            ours=bool({("by", "me"), ("by", "us")} & set(pairwise(part.words))),
+            perfect=self._is_perfect(found, parts, part),
             result=found.weak and self._is_result(found, part.words),
             beside=self.beside,
         )
@@ -456,6 +459,16 @@ class _Reader:
             return None
         conditional = any(each.lead in self.language.sets["conditional"] for each in parts)
         return tense(part.words, found.at, self.language, beside_condition=conditional)
+
+    def _is_perfect(self, found: Said, parts: list[Chunk], part: Chunk) -> bool:
+        """Whether it reports what has come about: no reason, no instruction."""
+        told = found.rule in RESULTS and part.lead not in self.language.sets["reasons"]
+        return told and is_perfect(part.words, found.at, part.lead) and not self._instructs(parts)
+
+    def _instructs(self, parts: list[Chunk]) -> bool:
+        """Whether the sentence tells the reader what to do: "Check that the old one has been deleted"."""
+        heads = (part for part in parts if not part.lead or part.lead == "then")
+        return any(self.language.is_imperative(part.words) for part in heads)
 
     def _is_relative(self, parts: list[Chunk], index: int) -> bool:
         """ "Orders that have been handed over …": it tells which thing is meant."""

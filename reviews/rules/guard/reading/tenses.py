@@ -44,6 +44,17 @@ def tense(words: list[str], at: int, language: Language, *, beside_condition: bo
     return Tense.RULE if beside_condition or _is_any(words[: at + 1], language) else Tense.CONDITION
 
 
+def is_perfect(words: list[str], at: int, lead: str) -> bool:
+    """Whether a result is told in the present perfect: "has been sent", "has gone out"; "that has been sent" is none.
+
+    What follows "that" or "which" tells which thing is meant.
+    """
+    before = words[max(0, at - 4) : at + 1]
+    if not {"has", "have", "'s"} & set(before) or not {"been", "gone", "went"} & set(before):
+        return False
+    return lead not in {"that", "which", "who", "whose"} or words[0] not in {"has", "have"}
+
+
 def _is_any(words: list[str], language: Language) -> bool:
     """Whether the subject is any one of its sort (rule 2)."""
     subject = next((words[:index] for index, word in enumerate(words) if word in _PRESENT), [])

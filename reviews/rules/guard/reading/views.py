@@ -77,7 +77,7 @@ class View:
                     return -1
                 return index
             if word in self.language.sets["teams"] and "our" in self.words[:index]:
-                return index
+                return index + self.is_in(index + 1, "teams")
             if word in self.language.sets["others"] or (self.language.forms.get(word) and index > 6):
                 return -1
         return -1

@@ -129,6 +129,8 @@ def _joins(found: list[Token], index: int, language: Language) -> bool:
         return False
     if word in language.sets["joins_before_subject"]:
         return after in language.sets["subject_starts"]
+    if word == "given":
+        return not _is_verb(found, index, language)
     if word == "that":
         return (
             index > 0
@@ -136,3 +138,11 @@ def _joins(found: list[Token], index: int, language: Language) -> bool:
             and after not in {"'s", "is", "one", "too", "now", "yet", "in", "as", ""}
         )
     return True
+
+
+def _is_verb(found: list[Token], index: int, language: Language) -> bool:
+    """ "We have given you a refund", "notice was given": behind an auxiliary it is a verb, and joins nothing."""
+    at = index - 1
+    while at >= 0 and found[at].text in language.sets["adverbs"]:
+        at -= 1
+    return at >= 0 and found[at].text in language.sets["be"] | language.sets["have"]

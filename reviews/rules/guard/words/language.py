@@ -50,13 +50,21 @@ class Language:
         return words.replace("you are", "you're").replace("it is", "it's")
 
     def phrasal(self, words: list[str]) -> list[str]:
-        """The words with each verb and its particle as the one verb that they mean: "called off" is "cancel"."""
+        """The words with each verb and its particle as the one verb that they mean: "called off" is "cancel".
+
+        "Back" may stand behind what is given: "gave you £5 back".
+        """
         if self._particles.isdisjoint(words):
             return words
         made: list[str] = []
         for word in words:
-            meant = self._meant(made[-1], word) if made and word in self._particles else None
-            made = [*made[:-1], meant] if meant else [*made, word]
+            near = made[-1:] if word != "back" else made[: -NEAR - 1 : -1]
+            meant = next((each for each in (self._meant(verb, word) for verb in near) if each), None)
+            if meant is None or word not in self._particles:
+                made.append(word)
+                continue
+            at = next(at for at in range(len(made) - 1, -1, -1) if self._meant(made[at], word))
+            made[at] = meant
         return made
 
     @cached_property
@@ -73,11 +81,19 @@ class Language:
         """A noun without its plural ending."""
         return singular(word)
 
+    def is_imperative(self, words: list[str]) -> bool:
+        """Whether a clause begins with the base form of a verb, and no other form of one: "check that …"."""
+        first = next((word for word in words if word not in self.sets["adverbs"]), "")
+        kinds = {kind for form in self.forms.get(first, ()) for kind in form.kinds}
+        return "base" in kinds and not kinds & {"past", "participle"} and first not in self.kin
+
     def senses_of(self, lemmas: Iterable[str]) -> frozenset[str]:
         """The senses of these verbs."""
         return frozenset(sense for lemma in lemmas for sense in self.senses.get(lemma, ()))
 
 
+NEAR = 4
+"""So many words may stand between a verb and its "back"."""
 _NONE: frozenset[str] = frozenset()
 
 
