@@ -17,6 +17,7 @@ from reviews.rules import hooks
 from tests import exported, seals, staff
 from tests.callers import Api, person_for
 from tests.signing import actor_of, ask, cast, enrolled, wanted
+from tests.transcripts.imports import keep
 from tests.workshop import CONTRACTS, GOAL, PASSWORD, Clock, Workshop
 
 FREEZE = {"scope": "tool", "value": "delete_document", "reason": "Something is wrong with it."}
@@ -78,6 +79,7 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
     tell(shop, lambda api: Recorded(api, sent))
     retain(shop, lambda api: Recorded(api, sent))
     staff.administer(shop, lambda api: Recorded(api, sent))
+    browse(shop)
     audit(shop)
     return sent
 
@@ -250,6 +252,15 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     freeze = shop.operator.post("/freezes", FREEZE).json()["freeze_id"]
     shop.operator.get("/freezes")
     shop.operator.post(f"/freezes/{freeze}/lift", {"reason": "It is mended."})
+
+
+def browse(shop: Workshop) -> None:
+    """Somebody imports recorded conversations, and three who may look do."""
+    recording = f"/recordings/{keep(shop.slug)}"
+    for reader in (shop.operator_key, shop.auditor, shop.reviewer):
+        reader.get("/recordings?q=cancelled&blocked=true")
+        for path in ("", "/conversations?order=file", "/conversations/1"):
+            reader.get(f"{recording}{path}")
 
 
 def audit(shop: Workshop) -> None:

@@ -135,16 +135,24 @@ def _call(act: Act, trust: Trust) -> dict[str, Any]:
         "code": text(gate["code"], 64),
         "message": text(gate["message"], MOST_SAID),
         "hint": text(gate["hint"], MOST_SAID),
+        "suggestion": None if gate["suggestion"] is None else text(gate["suggestion"], MOST_SAID),
+        "errors": [_plain(one) for one in gate["errors"][:MOST_PARTS]],
+        "target": text(told["target"], MOST_NAME),
+        "state": told["state"],
         "answered": None if answer is None else answer["turn"],
         "status": "" if answer is None else answer["status"],
+        "typed": answer is not None and answer["typed"],
         "reason": "" if answer is None else text(answer["reason"], MOST_SAID),
         "basis": told["basis"],
         "differences": [_difference(one) for one in told["differences"][:MOST_PARTS]],
-        "predicates": [_predicate(one) for one in told["predicates"] if one["holds"] == "FALSE"][:MOST_PARTS],
+        "predicates": [_predicate(one) for one in told["predicates"][:MOST_PARTS]],
         "repeats": told["repeats"],
+        "depends_on": told["depends_on"][:MOST_PARTS],
         "silent_over": [one["call"] for one in told["silent_over"][:MOST_PARTS]],
+        "because": [text(one["because"], MOST_SAID) for one in told["silent_over"][:MOST_PARTS]],
         "contradicted": told["contradicted"],
         "seen_by": told["seen_by"][:MOST_PARTS],
+        "notes": [text(one, MOST_SAID) for one in told["notes"][:MOST_PARTS]],
     }
 
 
@@ -158,13 +166,19 @@ def _difference(one: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _predicate(one: Mapping[str, Any]) -> dict[str, str]:
-    return {"text": text(one["text"], MOST_SAID), "where": one["where"], "reason": text(one["reason"], MOST_SAID)}
+    said = {name: text(one[name], MOST_SAID) for name in ("text", "reason")}
+    return said | {"holds": one["holds"], "where": one["where"]}
+
+
+def _plain(one: Mapping[str, Any]) -> dict[str, str]:
+    return {text(name, MOST_NAME): text(value, MOST_SAID) for name, value in one.items()}
 
 
 def _claim(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "span": one["span"],
         "quote": text(one["quote"], MOST_SAID),
+        "sentence": text(one["sentence"], MOST_SAID),
         "kind": one["kind"],
         "code": one["code"],
         "detail": text(one["detail"], MOST_SAID),

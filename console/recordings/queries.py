@@ -13,6 +13,7 @@ from django.db.models.expressions import RawSQL
 from console.models import RecordedConversation, RecordedMessage, Recording
 from console.recordings import words
 from ledger.rules.ids import lower_bound
+from ledger.tenancy import ask
 
 BLOCKED: Final = Q(false_claims__gt=0)
 PLACES: Final = (
@@ -114,6 +115,16 @@ def messages(
     return list(here.order_by("number")[:limit])
 
 
+def categories(tenant_id: UUID, recording_id: UUID, conversation: int) -> dict[str, int]:
+    """How many calls of a conversation are of each category."""
+    rows = ask(
+        "SELECT call ->> 'category', count(*) FROM console_recordedmessage m, jsonb_array_elements(m.calls) call"
+        " WHERE m.tenant_id = $1 AND m.recording_id = $2 AND m.conversation = $3 GROUP BY 1 ORDER BY 1",
+        *(tenant_id, recording_id, conversation),
+    )
+    return dict(rows)
+
+
 def before(tenant_id: UUID, recording_id: UUID, conversation: int, *, since: int, limit: int) -> int | None:
     """Where the page of messages before this one begins; None where this one is the first."""
     here = _messages(tenant_id, recording_id, conversation).filter(number__lt=since)
@@ -126,8 +137,11 @@ def _messages(tenant_id: UUID, recording_id: UUID, conversation: int) -> QuerySe
 
 
 def _sought(tenant_id: UUID, sought: Sought) -> Q:
-    failed = Q(totals__categories__valid_execution_failed__gt=0)
-    narrowed = Q(tenant_id=tenant_id) & _either(failed, sought.failures) & _either(BLOCKED, sought.blocked)
+    narrowed = Q(tenant_id=tenant_id) & _either(BLOCKED, sought.blocked)
+    if sought.failures is not None:
+        # What was counted is there; of an erased recording nothing is known.
+        failed = Q(totals__categories__has_key="valid_execution_failed")
+        narrowed &= ~Q(digest="") & _either(failed, sought.failures)
     if sought.since is not None:
         narrowed &= Q(id__gte=lower_bound(sought.since))
     if sought.until is not None:

@@ -111,8 +111,13 @@ def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
         "family": "false" if bad else "partial" if call["contradicted"] else "",
         "answer_href": "" if call["answered"] is None else at_message(address, call["answered"]),
         "differences": [each | {"by": BY[each["where"]]} for each in call["differences"]],
-        "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"]],
+        "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"] if is_unmet(each)],
     }
+
+
+def is_unmet(predicate: Mapping[str, Any]) -> bool:
+    """Whether a predicate does not hold; earlier imports kept no other ones."""
+    return bool(predicate.get("holds", "FALSE") == "FALSE")
 
 
 def _figure(slug: str, row: Recording, word: str, count: int, **wanted: str) -> dict[str, Any]:
