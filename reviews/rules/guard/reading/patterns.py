@@ -20,6 +20,7 @@ IN_THE_POST = (("in", "the", "post"), ("in", "the", "mail"))
 GOES_ON = "goes on"
 STOPPED = "stopped or failed"
 MENTION = "mention"
+TOOK = "took"
 ARROWS = frozenset({"\u2192", "->", "=>"})
 PARTICIPLES = frozenset({"past", "participle"})
 
@@ -210,11 +211,12 @@ def _late(view: View, at: int) -> int:
 def _with_noun(view: View, at: int) -> Said | None:
     """had a look, took a snapshot, gave her a ring."""
     tail = view.words[at + 1 : at + 5]
-    verbs = frozenset(lemma for word in tail for lemma in view.language.lemmas(word) if lemma == word)
+    things = [view.language.singular(word) for word in tail]
+    verbs = frozenset(lemma for thing in things for lemma in view.language.lemmas(thing) if lemma == thing)
     if view.words[at] == "had" and not any(word in {"a", "another"} for word in tail):
         return None
     return (
-        Said(Kind.DONE, "took", verbs or frozenset({"take"}), at, agent=True)
+        Said(Kind.DONE, TOOK, verbs | view.lemmas(at, "past"), at, agent=True)
         if verbs or view.words[at] != "had"
         else None
     )
@@ -228,10 +230,13 @@ def _had_done(view: View, at: int) -> Said | None:
 
 def _acted_too(view: View) -> Said | None:
     prior = view.prior
-    if prior is None or not prior.agent or prior.kind is not Kind.DONE:
+    if prior is None or not prior.agent:
         return None
     at = view.skip(0)
-    if view.words[at : at + 1] in (("have",), ("has",)):
+    perfect = view.words[at : at + 1] in (("have",), ("has",))
+    if prior.kind is not Kind.DONE and not perfect:
+        return None
+    if perfect:
         at = _late(view, view.skip(at + 1))
     if view.words[at : at + 1] == ("had",):
         return _with_noun(view, at)

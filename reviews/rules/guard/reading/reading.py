@@ -21,10 +21,11 @@ from itertools import pairwise
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.correcting.frames import MARKERS, all_frames
 from reviews.rules.guard.reading.claims import Claim
-from reviews.rules.guard.reading.patterns import GOES_ON, MENTION, denied, said
+from reviews.rules.guard.reading.patterns import GOES_ON, MENTION, TOOK, denied, said
 from reviews.rules.guard.reading.tenses import RESULTS, Tense, is_perfect, tense
 from reviews.rules.guard.reading.views import Said, View
 from reviews.rules.guard.records import Ground
+from reviews.rules.guard.text.consequences import without_consequences
 from reviews.rules.guard.text.folding import Folded, fold
 from reviews.rules.guard.text.segments import Block, Sentence, sentences
 from reviews.rules.guard.text.tokens import Chunk, chunks, tokens
@@ -106,7 +107,7 @@ def _beside(folded: Folded, sentence: Sentence, following: list[Sentence]) -> st
         end = each.end
         if sentence.block.kind != "item":
             break
-    return folded.lower[sentence.start : end]
+    return without_consequences(folded.lower[sentence.start : end])
 
 
 def _without_frames(folded: Folded, ground: Ground) -> Folded:
@@ -400,7 +401,8 @@ class _Reader:
         verbs = found.verbs
         meant = set(self.language.phrasal(part.words)) - set(part.words)
         verbs = frozenset(meant) or verbs
-        nouns = frozenset(self.language.singular(word) for word in words) - self.language.stop - found.verbs
+        nouns = frozenset(self.language.singular(word) for word in words) - self.language.stop
+        nouns -= found.verbs if found.rule != TOOK else frozenset(part.words[found.at : found.at + 1])
         whole = found.kind is Kind.DONE and self._is_whole(words, own, found) and not _CLOCK.match(words[0])
         span = self.folded.span(start, end)
         nouns -= {"mr"} if "Mr" in self.message[span[0] : span[1]] else set()

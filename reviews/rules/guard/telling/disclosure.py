@@ -23,6 +23,7 @@ from reviews.rules.guard.correcting.frames import told
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.reading.reading import without_quotes
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.text.consequences import without_consequences
 from reviews.rules.guard.text.folding import fold
 from reviews.rules.guard.text.segments import sentences
 from reviews.rules.guard.words.language import english, singular
@@ -72,7 +73,7 @@ def seen(message: str) -> Seen:
     """What is seen of a message: nothing hidden in it; no quoted words or lines and no questions tell a state."""
     folded = fold(message)
     own = without_quotes(folded)
-    said = (own.lower[each.start : each.end] for each in sentences(own) if not each.question)
+    said = (without_consequences(own.lower[each.start : each.end]) for each in sentences(own) if not each.question)
     return Seen(folded.lower, tuple(said))
 
 

@@ -79,7 +79,7 @@ def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Tok
         if kind != "word":
             yield Token(found.strip("`"), start, stop, kind)
             continue
-        bare = found.strip("'-")
+        bare = _again(found.strip("'-"), language)
         parts = contractions.get(bare)
         if parts is not None:
             for part in parts.split():
@@ -91,6 +91,14 @@ def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Tok
             yield Token(bare, start, stop, "word")
 
 
+def _again(word: str, language: Language) -> str:
+    """ "Re-ran" is "reran", and "ran" where no such verb is known."""
+    rest = word.removeprefix("re-")
+    if rest == word or not language.forms.get(rest):
+        return word
+    return f"re{rest}" if language.forms.get(f"re{rest}") else rest
+
+
 def _month(word: str, text: str, at: int, end: int) -> str:
     """The month of May beside a day is not the verb "may"."""
     return "in-may" if word == "may" and _MONTH.search(text, max(0, at - 4), min(end, at + 6)) else word
@@ -100,6 +108,7 @@ def chunks(found: list[Token], language: Language) -> list[Chunk]:
     """The chunks of a sentence (rule 3)."""
     joins = language.sets["joins"]
     made = [Chunk("")]
+    found = _without_times(found)
     for index, token in enumerate(found):
         if token.kind == "mark":
             if (token.text in MARKS or token.text > "\u2190") and not _spans(found, index):
@@ -113,6 +122,21 @@ def chunks(found: list[Token], language: Language) -> list[Chunk]:
             continue
         made[-1].tokens.append(token)
     return [chunk for chunk in made if chunk.tokens]
+
+
+def _without_times(found: list[Token]) -> list[Token]:
+    """ "Before that I took a snapshot", "after this they are gone": an order in time, and no condition."""
+    kept: list[Token] = []
+    skipped = False
+    for token, following in zip(found, [*found[1:], None], strict=True):
+        if skipped:
+            skipped = False
+            continue
+        if token.text in {"before", "after"} and following is not None and following.text in {"that", "this", "then"}:
+            skipped = True
+            continue
+        kept.append(token)
+    return kept
 
 
 def _spans(found: list[Token], index: int) -> bool:

@@ -1,0 +1,70 @@
+"""What stands around a claim and is about something else changes nothing in its verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.verdict import judge
+
+TOOLS = (
+    Tool("cancel_order", "Cancel one.", done=("cancelled",), object=("order",), target_template="order/{order_id}"),
+    Tool("take_backup", "Take a snapshot.", done=("backed up", "took a snapshot"), object=("backup", "snapshot")),
+    Tool("rerun_job", "Run a job again.", done=("reran",), object=("job",), target_template="job/{job}"),
+    Tool("page_oncall", "Page whoever is on call.", done=("paged",), object=("on-call",)),
+)
+ORDER = {"order_id": "PO-43877", "vendor": "Rexo Tools"}
+
+
+def action(tool: str, state: str, evidence: tuple[str, ...] = (), **arguments: str) -> Record:
+    target = f"{tool.partition('_')[2]}/{next(iter(arguments.values()))}"
+    return Record(f"a-{tool}", tool, target, arguments, state, bool(evidence), "", "The report.", "", evidence)
+
+
+def codes(message: str, *records: Record) -> set[str]:
+    return {each.code for each in judge(message, Ground(TOOLS, records)).violations}
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "PO-43877 with Rexo Tools is cancelled.",
+        "PO-43877 with Rexo Tools is cancelled and you won't get an invoice for it.",
+        "PO-43877 with Rexo Tools is cancelled, so you don't have to do anything.",
+        "PO-43877 with Rexo Tools is cancelled. You should see that in your list.",
+    ],
+)
+def test_what_the_reader_will_or_need_not_do_tells_no_end_of_an_action(message: str):
+    assert codes(message, action("cancel_order", "EXECUTING", **ORDER)) == {"PREMATURE"}
+    assert not codes(message, action("cancel_order", "RECONCILED_SUCCESS", ("R-1",), **ORDER))
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "PO-43877 will be cancelled once Rexo Tools has accepted it; you will hear of it.",
+        "The cancellation of PO-43877 is waiting for Rexo Tools. You won't get an invoice if they accept.",
+    ],
+)
+def test_what_waits_behind_a_clause_about_the_reader_is_still_told(message: str):
+    assert not codes(message, action("cancel_order", "EXECUTING", **ORDER))
+
+
+@pytest.mark.req("R-CG-01")
+@pytest.mark.parametrize("message", ["Before that I took a snapshot.", "After this I took a backup, to be sure."])
+def test_an_order_in_time_is_no_condition(message: str):
+    assert codes(message, action("cancel_order", "RECONCILED_SUCCESS", ("R-1",), **ORDER)) == {"PHANTOM"}
+
+
+@pytest.mark.req("R-CG-01")
+def test_what_goes_on_from_something_under_way_with_have_is_said_to_be_done():
+    message = "I'm rerunning job 58240 and have paged the on-call."
+    assert codes(message, action("rerun_job", "EXECUTING", job="58240")) == {"PHANTOM"}
+
+
+@pytest.mark.req("R-CG-01")
+@pytest.mark.parametrize("message", ["I re-ran job 58240.", "I reran job 58240.", "Job 58240 was re-run."])
+def test_a_hyphen_makes_no_other_verb(message: str):
+    assert codes(message, action("rerun_job", "EXECUTING", job="58240")) == {"PREMATURE"}
