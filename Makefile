@@ -11,6 +11,8 @@ OFFLINE := DJANGO_SETTINGS_MODULE=tests.offline
 
 export UV_LINK_MODE ?= copy
 export PYTHONUNBUFFERED := 1
+# Whoever starts forty processes compiles everything once, whatever an image says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: up test test-long check requirements bench install clean
 .DEFAULT_GOAL := up
