@@ -21,17 +21,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reviews.rules.guard.binding.binding import REQUESTS, Bound, bind
+from reviews.rules.guard.binding.binding import REQUESTS, bind
+from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.codes import TAGS, Kind, is_settled_well, violation_of
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.comparing.other_values import with_other_values
 from reviews.rules.guard.correcting.correction import corrected
 from reviews.rules.guard.reading.claims import Claim
-from reviews.rules.guard.reading.reading import claims_in, statements
+from reviews.rules.guard.reading.messages import Reading
 from reviews.rules.guard.records import Ground, Stated
-from reviews.rules.guard.telling.disclosure import STATES, is_disclosed, is_told, plain_words, seen
+from reviews.rules.guard.telling.disclosure import STATES, is_disclosed, is_told, plain_words
 from reviews.rules.guard.telling.quoting import unquoted
 from reviews.rules.guard.telling.silence import untold
+from reviews.rules.guard.text.text import Text
 from reviews.rules.guard.text.values import values
 from reviews.rules.guard.words.language import english
 
@@ -93,55 +95,57 @@ def judge(message: str, ground: Ground, stated: tuple[Stated, ...] = (), *, extr
 def _judged(
     message: str, ground: Ground, stated: tuple[Stated, ...], extra: tuple[Found, ...]
 ) -> list[tuple[Claim, Bound]]:
-    own = unquoted(claims_in(message, ground), message, ground)
+    text = Text(message)
+    reading = Reading(text, ground)
+    own = unquoted(reading.claims(), message, ground)
     taken = {(claim.start, claim.end) for claim in own}
     further = [
         claim for claim in (_extracted(each, message) for each in extra) if (claim.start, claim.end) not in taken
     ]
     # What is claimed beside the text is excused by no words of the text.
     added = [*further, *(_stated(each, message) for each in stated)]
-    bound = [(claim, _unless_disclosed(claim, bind(claim, ground), message, ground)) for claim in own]
+    bound = [(claim, _unless_disclosed(claim, bind(claim, ground), text, ground)) for claim in own]
     bound += [(claim, bind(claim, ground)) for claim in added]
     pointed = [(claim, each) for claim, each in bound if claim.rule == STATED and each is not None]
     spread = list(_spread([(claim, _pointed(claim, each, pointed)) for claim, each in bound]))
-    judged = with_other_values(spread, message, ground)
-    return judged + list(untold(lambda denials: statements(message, ground, denials=denials), message, ground, judged))
+    judged = with_other_values(spread, text, ground)
+    return judged + list(untold(reading, ground, judged))
 
 
-def _unless_disclosed(claim: Claim, bound: Bound | None, message: str, ground: Ground) -> Bound | None:
+def _unless_disclosed(claim: Claim, bound: Bound | None, text: Text, ground: Ground) -> Bound | None:
     """What could be a fact as well is none where the message says of the action what its state is."""
     if bound is None or claim.kind is not Kind.DONE:
         return bound
     if bound.code is Code.SILENT_CHAIN and claim.whole:
-        return None if _all_told(bound, message, ground) else bound
+        return None if _all_told(bound, text, ground) else bound
     if claim.whole:
         return bound
     if bound.code is None or not bound.records:
         return None if claim.loose else bound
     fine = tuple(filter(is_settled_well, bound.records))
     faulty = tuple(each for each in bound.records if each not in fine)
-    if fine and faulty and _all_told(replace(bound, records=faulty), message, ground):
+    if fine and faulty and _all_told(replace(bound, records=faulty), text, ground):
         return replace(bound, code=None, records=fine, detail="")
     if bound.code is Code.PREMATURE and claim.verbs & REQUESTS and plain_words(bound.code, claim.beside):
         return None
     if not claim.weak and bound.code not in PLAINLY:
         return bound
     # The words of a report stand for themselves; they excuse nothing that the speaker says beside them.
-    said = message if claim.weak else _without_reports(message, ground)
+    said = text if claim.weak else _without_reports(text, ground)
     return None if all(is_disclosed(each, bound.code, claim, said, ground) for each in bound.records) else bound
 
 
-def _without_reports(message: str, ground: Ground) -> str:
+def _without_reports(text: Text, ground: Ground) -> Text:
+    message = text.message
     for record in ground.records:
         message = message.replace(record.text, "") if record.text else message
-    return message
+    return text if message == text.message else Text(message)
 
 
-def _all_told(bound: Bound, message: str, ground: Ground) -> bool:
+def _all_told(bound: Bound, text: Text, ground: Ground) -> bool:
     """Whether a message tells of each step that is not done what its state is: then "both" is about the others."""
-    said = seen(message)
     codes = [(each, violation_of(Kind.DONE, each)) for each in bound.records]
-    return all(code in STATES and is_told(each, code, said, ground) for each, code in codes)
+    return all(code in STATES and is_told(each, code, text, ground) for each, code in codes)
 
 
 PLAINLY = frozenset({Code.UNKNOWN_FLATTENED, Code.OVERSTATED, Code.STALE_STATE, Code.REVERSED})

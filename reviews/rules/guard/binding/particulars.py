@@ -36,14 +36,23 @@ _VERSION = re.compile(r"\bv?\d+\.\d+(?:\.\d+)?(?:-[\w.]+)?\b(?!@)")
 def odd(claim: Claim, record: Record, own: Held, hits: int) -> int:
     """How many particulars of a claim the action holds otherwise (rules 1 to 3)."""
     quote = claim.quote.replace("*", "")
-    small = _THOUSANDS.sub("", quote.lower())
-    found = _opposites(small, own) + _weekdays(small, own) + _counts(small, record) + _numbered(small, record)
-    found += _codes(quote, record) + _versions(quote, record)
+    small = quote.lower()
+    found = _opposites(small, own) + _weekdays(small, own)
+    if _FIGURE.search(small):
+        small = _THOUSANDS.sub("", small)
+        found += _numbered(small, record) + _versions(quote, record)
+    found += _counts(small, record)
+    found += _codes(quote, record) if "`" in quote else 0
     return found or _names(quote, record, own, hits)
+
+
+_FIGURE = re.compile(r"\d")
 
 
 def _counts(quote: str, record: Record) -> int:
     named = {singular(name.lower()): value for name, value in record.arguments.items() if _is_number(value)}
+    if not named:
+        return 0
     numbers: Mapping[str, int] = english().data["reading"]["numbers"]
     odd_ones = 0
     for match in _COUNT.finditer(quote):
@@ -63,10 +72,11 @@ def _counts(quote: str, record: Record) -> int:
 def _quantity(quote: str, record: Record) -> int:
     """A count of things, where the action holds how many: "40 toner cartridges" of four."""
     held = {int(value) for name, value in record.arguments.items() if name.lower() in _QUANTITIES and _is_number(value)}
-    said = {int(number) for number in re.findall(r"(?<![\w.,:/#-])(\d{1,6})(?=\s+[a-z])", quote)}
+    said = set(map(int, _MANY.findall(quote))) if held else set()
     return int(bool(held and said and not held & said))
 
 
+_MANY = re.compile(r"(?<![\w.,:/#-])(\d{1,6})(?=\s+[a-z])")
 _THOUSANDS = re.compile(
     r"(?<=\b\d)[ \u00a0](?=\d{3}\b)|(?<=\b\d\d)[ \u00a0](?=\d{3}\b)|(?<=\b\d{3})[ \u00a0](?=\d{3}\b)"
     r"|(?<=\d),(?=\d{3}\b)"
@@ -76,16 +86,23 @@ _QUANTITIES = frozenset({"qty", "quantity", "count"})
 
 def _numbered(quote: str, record: Record) -> int:
     """Numbers that name a thing ("card ending in 9902") against the numbers that name the action's."""
-    known = set(re.findall(r"\d{3,}", f"{record.target} {' '.join(record.evidence)}"))
-    known |= {str(value) for name, value in record.arguments.items() if str(value).isdigit() and len(str(value)) > 2}
     named = _NUMBERED.findall(quote)
-    return len(named) if known and named and not known & set(re.findall(r"\d{3,}", quote)) else 0
+    if not named:
+        return 0
+    known = set(_LONG.findall(f"{record.target} {' '.join(record.evidence)}"))
+    known |= {str(value) for name, value in record.arguments.items() if str(value).isdigit() and len(str(value)) > 2}
+    return len(named) if known and not known & set(_LONG.findall(quote)) else 0
+
+
+_LONG = re.compile(r"\d{3,}")
 
 
 def _opposites(quote: str, own: Held) -> int:
     """Words that exclude each other, such as staging and production."""
-    said = set(re.findall(r"[a-z]+(?:-[a-z]+)*", quote))
-    known = set(re.findall(r"[a-z]+(?:-[a-z]+)*", own.text))
+    said = english().opposites.intersection(_COMPOUND.findall(quote))
+    if not said:
+        return 0
+    known = set(_COMPOUND.findall(own.text))
     for groups in english().data["reading"]["opposites"]:
         held = [set(group) for group in groups if set(group) & known]
         named = [set(group) for group in groups if set(group) & said]
@@ -97,9 +114,16 @@ def _opposites(quote: str, own: Held) -> int:
 def _weekdays(quote: str, own: Held) -> int:
     """The days of the week that a claim names, against those of the action's dates."""
     names = english().data["reading"]["weekdays"]
-    said = {names.index(name) for name in re.findall(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", quote)}
-    days = {_weekday(text) for text in re.findall(r"\b\d{4}-\d\d-\d\d", own.text)} - {None}
-    return int(bool(said and days) and not said & days)
+    said = {names.index(name) for name in _WEEKDAY.findall(quote)} if "day" in quote else set()
+    if not said:
+        return 0
+    days = {_weekday(text) for text in _DATE.findall(own.text)} - {None}
+    return int(bool(days) and not said & days)
+
+
+_COMPOUND = re.compile(r"[a-z]+(?:-[a-z]+)*")
+_WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b")
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d")
 
 
 def _weekday(text: str) -> int | None:

@@ -37,3 +37,13 @@ def holding(record: Record) -> Held:
 def tool_of(name: str | None, ground: Ground) -> Tool | None:
     """The disclosed tool of this name."""
     return next((tool for tool in ground.tools if tool.name == name and tool.disclosed), None)
+
+
+def has_read(ground: Ground) -> bool:
+    """Whether anything on record is a reading."""
+    return any(not is_mutating(record, ground) for record in ground.records)
+
+
+def is_mutating(record: Record, ground: Ground) -> bool:
+    """Whether an action is of a tool that changes something."""
+    return any(tool.mutating for tool in ground.tools if tool.name == record.tool)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from reviews.rules.guard.binding.binding import Bound
+from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.binding.relating import related
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well
 from reviews.rules.guard.comparing.naming import lists
@@ -23,24 +23,23 @@ from reviews.rules.guard.comparing.scope import scope
 from reviews.rules.guard.comparing.slots import Told, leaves
 from reviews.rules.guard.comparing.substitution import RULES, Rule, substituted
 from reviews.rules.guard.reading.claims import Claim
-from reviews.rules.guard.reading.patterns import MENTION
+from reviews.rules.guard.reading.states import MENTION
 from reviews.rules.guard.records import Ground, Record
-from reviews.rules.guard.text.folding import Folded, fold
-from reviews.rules.guard.text.segments import Sentence, sentences
+from reviews.rules.guard.text.folding import Folded
+from reviews.rules.guard.text.segments import Sentence
+from reviews.rules.guard.text.text import Text
 from reviews.rules.guard.text.values import values
 from reviews.rules.guard.words.language import english
 
 
-def with_other_values(judged: list[tuple[Claim, Bound]], message: str, ground: Ground) -> list[tuple[Claim, Bound]]:
+def with_other_values(judged: list[tuple[Claim, Bound]], text: Text, ground: Ground) -> list[tuple[Claim, Bound]]:
     """The claims, those that a success bears out but for the value that they name as WRONG_TARGET (rules 1 and 2)."""
     reads = {tool.name for tool in ground.tools if not tool.mutating}
     done = [record for record in ground.records if record.tool not in reads and is_settled_well(record)]
     if not done:
         return judged
-    folded = fold(message)
-    read = list(sentences(folded))
-    ends = [folded.span(each.start, each.end) for each in read]
-    told = Told("", message.lower(), _all_held(ground), "")
+    message, folded, read, ends = text.message, text.folded, text.sentences, text.spans
+    told = Told("", text.lower, _all_held(ground), "")
     starts = sorted({claim.start for claim, _ in judged})
     made: list[tuple[Claim, Bound]] = []
     for claim, bound in judged:

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
-from reviews.rules.guard.binding.binding import Bound
+from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.correcting.frames import framed
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.records import Ground

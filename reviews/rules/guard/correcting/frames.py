@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from reviews.rules.guard.binding.binding import Bound
+from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.records import Ground, Record, Tool
 
@@ -20,6 +20,8 @@ NOT_ALL = "Not everything is done."
 OTHER = "What is on record is something else."
 MARKERS = ("About ", NO_TOOL, NOTHING[:-1], NOT_ALL, OTHER)
 """How every frame begins; a text without any of them holds no frame."""
+FRAMED = MARKERS[0].lower()
+"""How a frame of a record begins in a text that is read."""
 MOST = 5
 
 _WORDS = re.compile(r"[_\-.]+")

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from reviews.rules.guard.words.language import Language
@@ -32,7 +33,7 @@ _PAST = frozenset({"was", "were", "got"})
 _FRESH = frozenset({"now", "already", "just", "today", "hereby"})
 
 
-def tense(words: list[str], at: int, language: Language, *, beside_condition: bool) -> Tense:
+def tense(words: Sequence[str], at: int, language: Language, *, beside_condition: bool) -> Tense:
     """The tense of a result whose predicate stands at a place."""
     before = set(words[max(0, at - 4) : at + 1])
     if before & _PERFECT or (before & _PRESENT and set(words) & _FRESH):
@@ -44,7 +45,7 @@ def tense(words: list[str], at: int, language: Language, *, beside_condition: bo
     return Tense.RULE if beside_condition or _is_any(words[: at + 1], language) else Tense.CONDITION
 
 
-def is_perfect(words: list[str], at: int, lead: str) -> bool:
+def is_perfect(words: Sequence[str], at: int, lead: str) -> bool:
     """Whether a result is told in the present perfect: "has been sent", "has gone out"; "that has been sent" is none.
 
     What follows "that" or "which" tells which thing is meant.
@@ -55,9 +56,9 @@ def is_perfect(words: list[str], at: int, lead: str) -> bool:
     return lead not in {"that", "which", "who", "whose"} or words[0] not in {"has", "have"}
 
 
-def _is_any(words: list[str], language: Language) -> bool:
+def _is_any(words: Sequence[str], language: Language) -> bool:
     """Whether the subject is any one of its sort (rule 2)."""
-    subject = next((words[:index] for index, word in enumerate(words) if word in _PRESENT), [])
+    subject = next((words[:index] for index, word in enumerate(words) if word in _PRESENT), ())
     if words[0] in {"a", "an"}:
         return all(word.isalpha() for word in subject)
     definite = any(word in language.sets["determiners"] or not word.isalpha() for word in subject)

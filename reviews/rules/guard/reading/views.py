@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.words.language import Language, looks_past, unknown_verb
 
+PARTICIPLES = ("past", "participle")
+NONE: frozenset[str] = frozenset()
 
-@dataclass(frozen=True, slots=True)
-class Said:
+
+class Said(NamedTuple):
     """What a pattern found: kind, rule, the verbs, where the predicate stands; `agent`: the speaker did it."""
 
     kind: Kind
@@ -43,7 +46,8 @@ class View:
 
     def has(self, name: str, upto: int | None = None) -> bool:
         """Whether one of the words before a place is in a set of the language."""
-        return any(word in self.language.sets[name] for word in self.words[:upto])
+        words = self.words if upto is None else self.words[:upto]
+        return not self.language.sets[name].isdisjoint(words)
 
     def is_in(self, index: int, name: str) -> bool:
         """Whether the word at a place is in a set."""
@@ -52,16 +56,17 @@ class View:
     def lemmas(self, index: int, *kinds: str) -> frozenset[str]:
         """The verbs that the word at a place may be, in one of these forms."""
         if not 0 <= index < len(self.words) or self.kinds[index] != "word":
-            return frozenset()
+            return NONE
         word = self.words[index]
-        found = {form.lemma for form in self.language.forms.get(word, ()) if form.kinds & set(kinds)}
+        found = self.language.of_kinds(kinds).get(word, NONE)
         if not found and "unknown" in kinds and looks_past(word):
-            found = {unknown_verb(word)}
-        return frozenset(found)
+            return frozenset({unknown_verb(word)})
+        return found
 
     def skip(self, index: int) -> int:
         """The next place that is no adverb."""
-        while index < len(self.words) and (self.is_in(index, "adverbs") or self.words[index].endswith("ly")):
+        words, adverbs = self.words, self.language.sets["adverbs"]
+        while index < len(words) and (words[index] in adverbs or words[index].endswith("ly")):
             index += 1
         return index
 

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 from reviews.rules.guard.binding.fitting import SYNONYM, verb_score
 from reviews.rules.guard.binding.relating import holding, tool_of
 from reviews.rules.guard.codes import Violation
-from reviews.rules.guard.correcting.frames import told
+from reviews.rules.guard.correcting.frames import FRAMED, told
 from reviews.rules.guard.reading.claims import Claim
-from reviews.rules.guard.reading.reading import without_quotes
 from reviews.rules.guard.records import Ground, Record, Tool
-from reviews.rules.guard.text.consequences import without_consequences
 from reviews.rules.guard.text.folding import fold
-from reviews.rules.guard.text.segments import sentences
+from reviews.rules.guard.text.text import Text
 from reviews.rules.guard.words.language import english, singular
 from reviews.rules.guard.words.vocabulary import vocabulary
 
@@ -60,24 +57,7 @@ def plain_words(code: Violation, text: str) -> list[str]:
     return [match.group() for match in found if not _OF_READER.search(text, max(0, match.start() - 6), match.start())]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A message as its reader sees it, in lower case, and the sentences in it that are the speaker's own."""
-
-    text: str
-    sentences: tuple[str, ...]
-
-
-@lru_cache(maxsize=8)
-def seen(message: str) -> Seen:
-    """What is seen of a message: nothing hidden in it; no quoted words or lines and no questions tell a state."""
-    folded = fold(message)
-    own = without_quotes(folded)
-    said = (without_consequences(own.lower[each.start : each.end]) for each in sentences(own) if not each.question)
-    return Seen(folded.lower, tuple(said))
-
-
-def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, ground: Ground) -> bool:
+def is_disclosed(record: Record, code: Violation, claim: Claim, text: Text, ground: Ground) -> bool:
     """Whether a message says of an action what its state is, anywhere plainly, or faintly beside a loose claim."""
     if code not in STATES:
         return claim.loose
@@ -85,20 +65,20 @@ def is_disclosed(record: Record, code: Violation, claim: Claim, message: str, gr
         return True
     if code is Violation.PREMATURE and claim.weak and is_told_faintly(code, claim, tool_of(record.tool, ground)):
         return True
-    return is_told(record, code, seen(message), ground)
+    return is_told(record, code, text, ground)
 
 
-def is_told(record: Record, code: Violation, said: Seen, ground: Ground) -> bool:
+def is_told(record: Record, code: Violation, text: Text, ground: Ground) -> bool:
     """Whether a message tells the state of an action plainly (rules 1 to 3)."""
     tool = tool_of(record.tool, ground)
-    if fold(told(record, tool)).lower in said.text:
+    if FRAMED in text.folded.lower and fold(told(record, tool)).lower in text.folded.lower:
         return True
     names = {each.action_id: _names(each, ground) for each in ground.records}
     about = False
-    for sentence in said.sentences:
+    for sentence in text.said:
         before, about = about, _is_about(sentence, record, names)
         others = about or _names_other(sentence, record, names)
-        if (about or len(said.sentences) <= NEAR or (before and not others)) and _tells(record, code, sentence, tool):
+        if (about or len(text.said) <= NEAR or (before and not others)) and _tells(record, code, sentence, tool):
             return True
     return False
 

@@ -10,15 +10,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from reviews.rules.guard.binding.binding import Bound
+from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.binding.fitting import fit, verb_score
 from reviews.rules.guard.binding.relating import related, tool_of
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.reading.claims import Claim
+from reviews.rules.guard.reading.messages import Reading
 from reviews.rules.guard.records import Ground, Record
-from reviews.rules.guard.telling.disclosure import STATES, Seen, is_told, is_told_faintly, plain_words, seen
+from reviews.rules.guard.telling.disclosure import STATES, is_told, is_told_faintly, plain_words
+from reviews.rules.guard.text.text import Text
 from reviews.rules.guard.words.language import english
 from reviews.rules.guard.words.vocabulary import vocabulary
 
@@ -34,20 +36,18 @@ _FAILED = re.compile(r"n't\b|\bnot\b|\bturned down\b|\bunable\b|\bfailed\b")
 Found = Iterator[tuple[Claim, Bound]]
 
 
-def untold(
-    statements: Callable[[bool], Iterable[Claim]], message: str, ground: Ground, judged: Sequence[tuple[Claim, Bound]]
-) -> Found:
+def untold(reading: Reading, ground: Ground, judged: Sequence[tuple[Claim, Bound]]) -> Found:
     """What a message states of actions whose end it tells nowhere (rules 1 and 2), beside what was judged already."""
     named = [each.records for claim, each in judged if each.code is not None and not claim.whole]
     spoken = {record.action_id for records in named for record in records}
     silent = [each for each in ground.records if _needs_telling(each, ground) and each.action_id not in spoken]
     if not silent:
-        yield from _denied_successes(statements, message, ground)
+        yield from _denied_successes(reading, ground)
         return
-    said = seen(message)
+    said = reading.text
     borne_out = [claim for claim, each in judged if each.code is None and any(map(is_settled_well, each.records))]
     faulted = [claim for claim, each in judged if each.code is not None and not claim.whole]
-    stated = [each for each in statements(False) if not any(_overlap(each, other) for other in faulted)]
+    stated = [each for each in reading.statements() if not any(_overlap(each, other) for other in faulted)]
     done = [each for each in stated if each.kind is Kind.DONE]
     for record in silent:
         code = violation_of(Kind.DONE, record)
@@ -60,13 +60,13 @@ def untold(
             yield from ((each, Bound(code, (record,), tool)) for each in told)
 
 
-def _denied_successes(statements: Callable[[bool], Iterable[Claim]], message: str, ground: Ground) -> Found:
+def _denied_successes(reading: Reading, ground: Ground) -> Found:
     """What denies the end of an action that came to a good one, where none came to a bad one (rule 2, R-CG-21)."""
     changed = [each for each in ground.records if _changes(each, ground)]
     good = [each for each in changed if is_settled_well(each)]
-    if not good or len(good) != len(changed) or not _FAILED.search(seen(message).text):
+    if not good or len(good) != len(changed) or not _FAILED.search(reading.text.folded.lower):
         return
-    for claim in statements(True):
+    for claim in reading.statements(denials=True):
         if claim.kind is not Kind.FAILED or not _DENIED.search(claim.quote.lower()):
             continue
         for record in good:
@@ -107,7 +107,7 @@ def _overlap(one: Claim, other: Claim) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _result(stated: list[Claim], said: Seen, ground: Ground) -> list[Claim]:
+def _result(stated: list[Claim], said: Text, ground: Ground) -> list[Claim]:
     """Where nothing came to a good end and no end is told, the first result: "Ana can see the logs now"."""
     for each in ground.records:
         code = violation_of(Kind.DONE, each)
@@ -119,9 +119,9 @@ def _result(stated: list[Claim], said: Seen, ground: Ground) -> list[Claim]:
     return [each for each in results if all(related(each, read, ground) < LEAST for read in reads)][:1]
 
 
-def _denied(stated: list[Claim], record: Record, said: Seen, ground: Ground) -> Found:
+def _denied(stated: list[Claim], record: Record, said: Text, ground: Ground) -> Found:
     """What denies the end of an action that nobody knows (rule 2); that it timed out alone says neither."""
-    known = (word for each in said.sentences for word in plain_words(Violation.UNKNOWN_FLATTENED, each))
+    known = (word for each in said.said for word in plain_words(Violation.UNKNOWN_FLATTENED, each))
     if any(word != "timed out" for word in known):
         return
     for claim in stated:

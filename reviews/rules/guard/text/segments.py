@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from reviews.rules.guard.text.folding import Folded
 
@@ -27,8 +27,7 @@ _ABBREVIATION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """One line of prose: where its text stands, what kind of line it is, and whether it is ticked or crossed."""
 
     start: int
@@ -38,8 +37,7 @@ class Block:
     fenced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence of a block; `question` is one that asks."""
 
     start: int

@@ -9,20 +9,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
-from reviews.rules.guard.words.language import Language
+from reviews.rules.guard.words.language import Language, singular
 
 _TOKEN = re.compile(
     r"(?P<quote>\"[^\"\n]{0,2000}\")"
     r"|(?P<code>`[^`\n]{1,300}`)"
+    r"|(?P<word>[a-z]+(?:['\-][a-z]+)*(?!\w|[.,:/_@+%#&'\-]+\w)(?:'|(?!%)))"
     r"|(?P<value>[$\u20ac\u00a3\u00a5#]?\w+(?:[.,:/_@+%#&'\-]+\w+)*[%']?)"
     r"|(?P<mark>->|=>|\u2192|[^\w\s])"
 )
-_WORD = re.compile(r"[a-z]+(?:['\-][a-z]+)*'?")
 _MONTH = re.compile(r"\d(?:st|nd|rd|th)? may|may \d")
 MARKS = frozenset(",;:()[]|\u2014\u2192+=&") | {"->", "=>", "-"}
 
@@ -36,92 +33,101 @@ class Token(NamedTuple):
     kind: str
 
 
-@dataclass
 class Chunk:
-    """A run of tokens between two boundaries; `lead` is what it follows. It is whole before its words are asked for."""
+    """A run of tokens between two boundaries: `lead` is the word that it follows, `mark` the mark."""
 
-    lead: str
-    tokens: list[Token] = field(default_factory=list)
-    mark: str = ""
+    __slots__ = ("_singulars", "end", "kinds", "known", "lead", "mark", "start", "tokens", "words")
 
-    @cached_property
-    def words(self) -> list[str]:
-        """The texts of its tokens."""
-        return [token.text for token in self.tokens]
+    def __init__(self, lead: str, mark: str, tokens: list[Token]) -> None:
+        self.lead = lead
+        self.mark = mark
+        self.tokens = tokens
+        self.words = tuple([token.text for token in tokens])
+        self.kinds = tuple([token.kind for token in tokens])
+        self.known = frozenset(self.words)
+        self.start = tokens[0].start
+        self.end = tokens[-1].end
+        self._singulars: frozenset[str] | None = None
 
     @property
-    def start(self) -> int:
-        """Where it begins."""
-        return self.tokens[0].start
-
-    @property
-    def end(self) -> int:
-        """Where it ends."""
-        return self.tokens[-1].end
+    def singulars(self) -> frozenset[str]:
+        """Its words without their plural endings."""
+        if self._singulars is None:
+            self._singulars = frozenset(map(singular, self.words))
+        return self._singulars
 
 
 def tokens(text: str, start: int, end: int, language: Language) -> list[Token]:
     """The tokens of a part of the folded text (rules 1 and 2)."""
-    return list(_tokens(text, start, end, language))
-
-
-def _tokens(text: str, start: int, end: int, language: Language) -> Iterator[Token]:
-    contractions = language.data["reading"]["contractions"]
+    made: list[Token] = []
     for match in _TOKEN.finditer(text, start, end):
         kind = match.lastgroup or ""
         found = match.group()
-        if kind == "quote" and "_" not in found and " " not in found[1:-1].strip():
-            kind, found = "word", found[1:-1].strip()
-        if kind == "value" and _WORD.fullmatch(found):
-            kind, found = "word", found.replace("e-mail", "email")
-        start, stop = match.span()
-        found = _month(found, text, start, end)
-        if kind != "word":
-            yield Token(found.strip("`"), start, stop, kind)
-            continue
-        bare = _again(found.strip("'-"), language)
-        parts = contractions.get(bare)
-        if parts is not None:
-            for part in parts.split():
-                yield Token(part, start, stop, "word")
-        elif bare.endswith("'s") and len(bare) > 2:
-            yield Token(bare[:-2], start, stop - 2, "word")
-            yield Token("'s", stop - 2, stop, "word")
+        if kind == "word":
+            if found == "may":
+                found = _month(found, text, match.start(), end)
+            _add_word(made, match.start(), match.end(), found.replace("e-mail", "email"), language)
+        elif kind == "quote" and "_" not in found and " " not in found[1:-1].strip():
+            _add_word(made, match.start(), match.end(), found[1:-1].strip(), language)
         else:
-            yield Token(bare, start, stop, "word")
+            made.append(Token(found.strip("`"), match.start(), match.end(), kind))
+    return made
+
+
+def _add_word(made: list[Token], start: int, stop: int, found: str, language: Language) -> None:
+    """A word as one token, a contraction as two."""
+    bare = _again(found.strip("'-"), language)
+    parts = language.contractions.get(bare)
+    if parts is not None:
+        made.extend(Token(part, start, stop, "word") for part in parts)
+    elif bare.endswith("'s") and len(bare) > 2:
+        made.append(Token(bare[:-2], start, stop - 2, "word"))
+        made.append(Token("'s", stop - 2, stop, "word"))
+    else:
+        made.append(Token(bare, start, stop, "word"))
 
 
 def _again(word: str, language: Language) -> str:
     """ "Re-ran" is "reran", and "ran" where no such verb is known."""
+    if not word.startswith("re-"):
+        return word
     rest = word.removeprefix("re-")
-    if rest == word or not language.forms.get(rest):
+    if not language.forms.get(rest):
         return word
     return f"re{rest}" if language.forms.get(f"re{rest}") else rest
 
 
 def _month(word: str, text: str, at: int, end: int) -> str:
     """The month of May beside a day is not the verb "may"."""
-    return "in-may" if word == "may" and _MONTH.search(text, max(0, at - 4), min(end, at + 6)) else word
+    return "in-may" if _MONTH.search(text, max(0, at - 4), min(end, at + 6)) else word
 
 
 def chunks(found: list[Token], language: Language) -> list[Chunk]:
     """The chunks of a sentence (rule 3)."""
     joins = language.sets["joins"]
-    made = [Chunk("")]
+    made: list[_Open] = [_Open("", "", [])]
     found = _without_times(found)
     for index, token in enumerate(found):
         if token.kind == "mark":
             if (token.text in MARKS or token.text > "\u2190") and not _spans(found, index):
-                made.append(Chunk("", mark=token.text))
+                made.append(_Open("", token.text, []))
             continue
         if token.text in joins and _joins(found, index, language):
             before = made[-1]
             if not before.tokens and before.lead and token.text not in language.sets["conditional"]:
                 continue
-            made.append(Chunk(token.text, mark=before.mark if not before.tokens else ""))
+            made.append(_Open(token.text, before.mark if not before.tokens else "", []))
             continue
         made[-1].tokens.append(token)
-    return [chunk for chunk in made if chunk.tokens]
+    return [Chunk(each.lead, each.mark, each.tokens) for each in made if each.tokens]
+
+
+class _Open(NamedTuple):
+    """A chunk that is not yet whole."""
+
+    lead: str
+    mark: str
+    tokens: list[Token]
 
 
 def _without_times(found: list[Token]) -> list[Token]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from reviews.rules.guard.words.language import singular
 
@@ -24,6 +24,7 @@ MOST = 4000
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _FOUND = re.compile(
+    r"(?:(?<![a-z])|(?=[$€£¥]|https?:))(?:"
     r"(?P<email>[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,4})"
     r"|(?P<url>https?://[^\s<>\")\]]{1,500})"
     r"|(?P<iso>\b\d{4}-\d{2}-\d{2})(?:t(?P<isotime>\d{2}:\d{2})[\d:.]*z?)?"
@@ -36,7 +37,7 @@ _FOUND = re.compile(
     r"|(?P<serial>(?<![\w-])#?\d{2,}(?:-\d{2,})+(?![\w-]))"
     r"|(?P<id>(?<![a-z0-9])#?[a-z0-9]*(?:[a-z][_\-/.:#]?\d|\d[_\-/.:]?[a-z]|#\d)[a-z0-9]*(?:[_\-/.:][a-z0-9]+)*)"
     r"|(?P<path>(?<![\w/])[\w.-]*/[\w./-]+|\b[a-z0-9][\w-]*(?:\.[a-z0-9][\w-]*)+\b|\b[a-z]+(?:[_-][a-z0-9]+)+\b)"
-    r"|(?P<number>\b\d[\d,]*(?:\.\d+)?\b%?)"
+    r"|(?P<number>\b\d[\d,]*(?:\.\d+)?\b%?))"
 )
 _ORDINARY = re.compile(
     r"(?:\d+(?:st|nd|rd|th|x|k|h|m|s|d|min|hrs?|days?|am|pm|gb|mb|kb|tb|ms)|[a-z]{1,2}|q[1-4]|h[12]|24/7)"
@@ -44,8 +45,7 @@ _ORDINARY = re.compile(
 _DIGITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One value of a text: its sort, its content in comparable form, and where it stands."""
 
     sort: str
@@ -63,22 +63,27 @@ class Held:
     words: frozenset[str] = frozenset()
 
 
-def values(text: str) -> tuple[Value, ...]:
-    """The values of a text in lower case, in order (rule 3)."""
-    return tuple(_values(text))
+def values(text: str, at: int = 0) -> tuple[Value, ...]:
+    """The values of a text in lower case, in order, with their places from `at` on (rule 3)."""
+    return tuple(_values(text, at)) if _MAY_HOLD.search(text) else ()
 
 
-def _values(text: str) -> Iterator[Value]:
+_MAY_HOLD = re.compile(r"[\d@/_-]|\w\.\w|[ap]m|[ap]\.m\.")
+"""What every value has somewhere: a digit, a sign of an address or a name of several parts, a half of the day."""
+
+
+def _values(text: str, at: int = 0) -> Iterator[Value]:
     for match in _FOUND.finditer(text):
         sort = match.lastgroup or ""
         found = match.group()
+        start, end = match.span()
         if sort == "isotime":
-            yield Value("date", _iso(match["iso"]), match.start(), match.end())
-            yield Value("time", match["isotime"], match.start(), match.end())
+            yield Value("date", _iso(match["iso"]), at + start, at + end)
+            yield Value("time", match["isotime"], at + start, at + end)
             continue
         made = _READ[sort](found)
         if made is not None:
-            yield Value(made[0], made[1], match.start(), match.end())
+            yield Value(made[0], made[1], at + start, at + end)
 
 
 def _iso(text: str) -> str:

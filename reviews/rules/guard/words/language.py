@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -45,6 +45,42 @@ class Language:
     def _lemmas(self) -> Mapping[str, frozenset[str]]:
         return {word: frozenset(form.lemma for form in forms) for word, forms in self.forms.items()}
 
+    def of_kinds(self, kinds: tuple[str, ...]) -> Mapping[str, frozenset[str]]:
+        """The words that may be a form of one of these kinds, each with the verbs that it may be a form of."""
+        known = self._of_kinds.get(kinds)
+        if known is None:
+            wanted = frozenset(kinds)
+            found = (
+                (word, frozenset(form.lemma for form in forms if form.kinds & wanted))
+                for word, forms in self.forms.items()
+            )
+            known = self._of_kinds[kinds] = {word: lemmas for word, lemmas in found if lemmas}
+        return known
+
+    @cached_property
+    def _of_kinds(self) -> dict[tuple[str, ...], Mapping[str, frozenset[str]]]:
+        return {}
+
+    @cached_property
+    def contractions(self) -> Mapping[str, tuple[str, ...]]:
+        """Two words that are written as one, in two."""
+        return {word: tuple(parts.split()) for word, parts in self.data["reading"]["contractions"].items()}
+
+    @cached_property
+    def longest_bare(self) -> int:
+        """How many words the longest idiom has that is a claim by itself ("all done"), with "you're" as two."""
+        return max(len(idiom.split()) for idiom in self.bare) + 1
+
+    @cached_property
+    def told_forms(self) -> frozenset[str]:
+        """The words that may be a verb in the past or the third person."""
+        return frozenset(self.of_kinds(("past", "third")))
+
+    @cached_property
+    def opposites(self) -> frozenset[str]:
+        """The words of which another excludes each."""
+        return frozenset(word for groups in self.data["reading"]["opposites"] for group in groups for word in group)
+
     def contracted(self, words: str) -> str:
         """A phrase with "you are" as "you're", as the idioms are written."""
         return words.replace("you are", "you're").replace("it is", "it's")
@@ -54,13 +90,13 @@ class Language:
 
         "Back" may stand behind what is given: "gave you £5 back".
         """
-        if self._particles.isdisjoint(words):
+        if self.particles.isdisjoint(words):
             return words
         made: list[str] = []
         for word in words:
             near = made[-1:] if word != "back" else made[: -NEAR - 1 : -1]
             meant = next((each for each in (self._meant(verb, word) for verb in near) if each), None)
-            if meant is None or word not in self._particles:
+            if meant is None or word not in self.particles:
                 made.append(word)
                 continue
             at = next(at for at in range(len(made) - 1, -1, -1) if self._meant(made[at], word))
@@ -68,7 +104,8 @@ class Language:
         return made
 
     @cached_property
-    def _particles(self) -> frozenset[str]:
+    def particles(self) -> frozenset[str]:
+        """The particles of the verbs that mean another verb with them."""
         return frozenset(phrase.partition(" ")[2] for phrase in self.data["reading"]["particles"])
 
     def _meant(self, verb: str, particle: str) -> str | None:
@@ -81,7 +118,7 @@ class Language:
         """A noun without its plural ending."""
         return singular(word)
 
-    def is_imperative(self, words: list[str]) -> bool:
+    def is_imperative(self, words: Sequence[str]) -> bool:
         """Whether a clause begins with the base form of a verb, and no other form of one: "check that …"."""
         first = next((word for word in words if word not in self.sets["adverbs"]), "")
         kinds = {kind for form in self.forms.get(first, ()) for kind in form.kinds}

@@ -1,0 +1,113 @@
+"""Acting: how a chunk says that the speaker or its team did something (I have …ed, we …ed, and …ed)."""
+
+from __future__ import annotations
+
+from reviews.rules.guard.codes import Kind
+from reviews.rules.guard.reading.causatives import brought_about
+from reviews.rules.guard.reading.views import PARTICIPLES, Said, View, acts
+
+GOES_ON = "goes on"
+TOOK = "took"
+
+
+def acted(view: View) -> Said | None:
+    """I have …ed, we …ed, our team has …ed, and a second verb after one."""
+    agent = view.agent()
+    if agent < 0:
+        return _acted_too(view)
+    words = view.words
+    if agent > 1 and words[agent - 1] == "what":
+        return None  # "The total is what we quoted": it tells which thing is meant.
+    at = view.skip(agent + 1)
+    perfect = words[at : at + 1] in (("have",), ("has",))
+    if not perfect and words[at : at + 1] in (("took",), ("gave",), ("had",)):
+        return _had_done(view, at) or _with_noun(view, at)
+    if words[at : at + 1] == ("did",):
+        return None if "all" in words[:agent] else Said(Kind.DONE, "I did", frozenset({"do"}), at, agent=True)
+    return _perfect(view, view.skip(at + 1)) if perfect else _simple(view, at)
+
+
+def _perfect(view: View, at: int) -> Said | None:
+    """I have …ed; gone ahead and …ed; been through …; had a look."""
+    words = view.words
+    if words[at : at + 2] in (("gone", "ahead"), ("went", "ahead")):
+        at = view.skip(at + 2)
+        if at >= len(words):
+            return Said(Kind.DONE, GOES_ON, frozenset(), at, agent=True)
+    if words[at : at + 1] == ("been",):
+        at = view.skip(at + 1)
+        through = words[at : at + 1] == ("through",)
+        return Said(Kind.DONE, "looked", frozenset({"look"}), at, agent=True) if through else None
+    if words[at : at + 1] == ("had",):
+        return _had_done(view, at) or _with_noun(view, at)
+    at = _late(view, at)
+    return _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown") or view.lemmas(at, "base"))
+
+
+def _simple(view: View, at: int) -> Said | None:
+    """I …ed; I managed to …."""
+    if view.words[at : at + 2] == ("managed", "to"):
+        return _own(view, at, view.lemmas(at + 2, "base"))
+    found = _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
+    if found is None and at and view.words[at - 1] in {"i", "we"} and view.is_in(at + 1, "determiners"):
+        verbs = view.lemmas(at, "base") - view.language.sets["looks"] - view.language.sets["intransitive"]
+        return Said(Kind.DONE, "I do", verbs, at, weak=True, agent=True) if acts(view, verbs) else None
+    return found
+
+
+def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
+    if verbs == {"go"}:
+        if view.words[at + 1 : at + 2] not in (("through",), ("over",)):
+            return None
+        verbs = frozenset({"look"})
+    if verbs == {"leave"} and view.is_in(at + 1, "pronouns"):
+        return None
+    told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))
+    if told or "alone" in view.words or not acts(view, verbs):
+        return None
+    return Said(Kind.DONE, "I have done", verbs, at, agent=True)
+
+
+def _late(view: View, at: int) -> int:
+    """ "I have the invitation already sent": the participle behind its object, where there is one."""
+    late = range(at + 1, len(view.words))
+    found = (index for index in late if view.lemmas(index, "participle") and view.is_in(index - 1, "adverbs"))
+    return at if view.lemmas(at, *PARTICIPLES) else next(found, at)
+
+
+def _with_noun(view: View, at: int) -> Said | None:
+    """had a look, took a snapshot, gave her a ring."""
+    tail = view.words[at + 1 : at + 5]
+    things = [view.language.singular(word) for word in tail]
+    verbs = frozenset(lemma for thing in things for lemma in view.language.lemmas(thing) if lemma == thing)
+    if view.words[at] == "had" and not any(word in {"a", "another"} for word in tail):
+        return None
+    return (
+        Said(Kind.DONE, TOOK, verbs | view.lemmas(at, "past"), at, agent=True)
+        if verbs or view.words[at] != "had"
+        else None
+    )
+
+
+def _had_done(view: View, at: int) -> Said | None:
+    """had our supplier switch it."""
+    verbs = brought_about(view, at + 1) if view.words[at] == "had" else frozenset()
+    return Said(Kind.DONE, "I have done", verbs, at, agent=True) if acts(view, verbs) else None
+
+
+def _acted_too(view: View) -> Said | None:
+    prior = view.prior
+    if prior is None or not prior.agent:
+        return None
+    at = view.skip(0)
+    perfect = view.words[at : at + 1] in (("have",), ("has",))
+    if prior.kind is not Kind.DONE and not perfect:
+        return None
+    if perfect:
+        at = _late(view, view.skip(at + 1))
+    if view.words[at : at + 1] == ("had",):
+        return _with_noun(view, at)
+    verbs = view.lemmas(at, *PARTICIPLES)
+    if view.mark == ")" and not view.lead:
+        return None
+    return Said(Kind.DONE, "and did", verbs, at, agent=True) if acts(view, verbs) else None
