@@ -6,13 +6,15 @@ that is still open stays. What stays is said, so that whoever asks knows what is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from approvals.queries import asking, sessions
+from console.recordings import queries as recordings
 from ledger.operations import erasure as operations
 from ledger.queries import erasure as queries
 from ledger.queries import record
@@ -63,32 +65,49 @@ def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
 
 
 def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
-    """Ask for what has run out under a standing policy, a portion at a time; how many actions were named.
+    """Ask for what has run out under a standing policy, a portion at a time; how many requests were made.
 
     Without a standing policy nothing is asked for here: two people see what has run out and decide.
     """
     policy = queries.policy(tenant_id)
     if not policy.standing:
         return 0
-    named = 0
-    for action in what_has_run_out(tenant_id, policy, at=at):
-        try:
-            wish = operations.Wish(
-                subjects=tuple(scope_of(tenant_id, [action]).subjects),
-                legal_basis=POLICY_BASIS,
-                reason=f"Kept for {policy.payload_days} days.",
-            )
-            operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
-        except Refused:
-            # Held, or something of it is not at rest: tomorrow is another day.
-            continue
-        named += 1
-    return named
+    actions = what_has_run_out(tenant_id, policy, at=at)
+    wanted = [partial(_all_of, tenant_id, action) for action in actions]
+    wanted += [partial(_alone, each) for each in recordings_run_out(tenant_id, policy, at=at)]
+    return sum(_asked_for(tenant_id, policy, subjects, at=at) for subjects in wanted)
+
+
+def _asked_for(tenant_id: UUID, policy: Policy, subjects: Callable[[], tuple[UUID, ...]], *, at: datetime) -> bool:
+    try:
+        wish = operations.Wish(
+            subjects=subjects(), legal_basis=POLICY_BASIS, reason=f"Kept for {policy.payload_days} days."
+        )
+        operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
+    except Refused:
+        # Held, or something of it is not at rest: tomorrow is another day.
+        return False
+    return True
+
+
+def _all_of(tenant_id: UUID, action: UUID) -> tuple[UUID, ...]:
+    return tuple(scope_of(tenant_id, [action]).subjects)
+
+
+def _alone(recording: UUID) -> tuple[UUID, ...]:
+    return (recording,)
 
 
 def what_has_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
     """Actions that were kept for as long as the policy says, oldest first."""
     return queries.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+
+
+def recordings_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+    """Imported recordings that were kept for as long as the policy says, oldest first."""
+    found = recordings.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+    waiting = queries.named_in_open_requests(tenant_id, found) if found else set()
+    return [each for each in found if each not in waiting]
 
 
 def next_to_run_out(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:

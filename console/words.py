@@ -404,6 +404,7 @@ HOLD_SCOPES: Final[dict[str, str]] = {
     "action": "One action",
     "target": "One target",
     "agent": "One agent",
+    "recording": "One recording",
     "all": "Everything",
 }
 ERASURES: Final[dict[str, str]] = {

@@ -540,12 +540,12 @@ class Erased(models.Model):
 
 
 class Hold(models.Model):
-    """A legal hold on an action, a target, an agent or everything: nothing of it is erased until it is lifted."""
+    """A legal hold on an action, a target, an agent, a recording or everything: it is not erased until it is lifted."""
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()
     id = models.UUIDField()
-    scope = models.CharField(max_length=8)
+    scope = models.CharField(max_length=16)
     value = models.CharField(max_length=512)
     reason = models.CharField(max_length=4000)
     placed_by = models.UUIDField()
@@ -555,7 +555,7 @@ class Hold(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(scope__in=["action", "target", "agent", "all"]), name="hold_scope_is_known"
+                condition=Q(scope__in=["action", "target", "agent", "recording", "all"]), name="hold_scope_is_known"
             ),
             models.UniqueConstraint(
                 fields=["tenant_id", "scope", "value"], condition=Q(lifted_at__isnull=True), name="hold_one_in_force"

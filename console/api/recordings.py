@@ -17,7 +17,7 @@ from console.api.answers import Page
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import Moment, Paged
-from console.recordings import queries, told
+from console.recordings import keeping, queries, told
 from console.recordings.queries import Place, Sought, Wanted
 from ledger.queries import erasure
 from ledger.rules.sealing import Erased
@@ -79,7 +79,8 @@ def list_recordings(request: HttpRequest, wanted: Query[RecordingsWanted]) -> Ht
 @admits(*READERS)
 @in_tenancy
 def get_recording(request: HttpRequest, recording_id: UUID) -> HttpResponse:
-    return answer(told.whole(_seen(request, recording_id)))
+    row = _seen(request, recording_id)
+    return answer(told.whole(row, keeping.keeping(row)))
 
 
 @router.get(

@@ -82,8 +82,17 @@ class RecordingRow(Answer):
     totals: AuditedTotals | None = Field(description="As in the report; null where the recording was erased.")
 
 
+class RecordingRetention(Answer):
+    payload_days: int
+    kept_until: datetime = Field(description="When its time runs out under the retention policy in force.")
+    standing: bool = Field(description="Whether the policy then erases it; else two people decide.")
+    holds: list[str] = Field(description="The legal holds that keep it, whatever its time.")
+    erasure_requested: bool
+
+
 class Recording(RecordingRow):
     totals: AllAuditedTotals
+    retention: RecordingRetention
     faults: list[AuditedFault] = Field(description="What of the file could not be read, at most 100 places.")
 
 

@@ -354,7 +354,7 @@ class HoldsWanted(Paged):
 
 
 class HoldBody(Body):
-    scope: Literal["action", "target", "agent", "all"]
+    scope: Literal["action", "target", "agent", "recording", "all"]
     value: Annotated[str, Field(max_length=512)] = ""
     reason: Reason
 

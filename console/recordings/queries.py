@@ -90,6 +90,12 @@ def with_digest(tenant_id: UUID, digest: str) -> Recording | None:
     return Recording.objects.filter(tenant_id=tenant_id, digest=digest).first()
 
 
+def run_out(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
+    """Recordings that were imported before a moment and not erased, oldest first."""
+    rows = Recording.objects.filter(tenant_id=tenant_id, id__lt=lower_bound(before)).exclude(digest="")
+    return list(rows.order_by("id").values_list("id", flat=True)[:limit])
+
+
 def conversation(tenant_id: UUID, recording_id: UUID, number: int) -> RecordedConversation | None:
     """One conversation of a recording."""
     return RecordedConversation.objects.filter(tenant_id=tenant_id, recording_id=recording_id, number=number).first()

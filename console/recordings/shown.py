@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -33,10 +34,13 @@ BASES: Final = {
 _FIGURES: Final = ("phantom", "argument_hallucination", "valid_execution_failed", "value_mismatch")
 
 
-def listed(slug: str, row: Recording, called: Mapping[UUID, str]) -> dict[str, Any]:
-    """An import in the list of imports; one that was erased has no name any more."""
+def listed(slug: str, row: Recording, called: Mapping[UUID, str], *, run_out: datetime) -> dict[str, Any]:
+    """An import in the list of imports; one that was erased has no name any more. `run_out` is when the time is over
+    of what was imported before.
+    """
     return {
         "row": row,
+        "ran_out": bool(row.digest) and row.at <= run_out,
         "href": reverse("recording", args=[slug, row.id]),
         "named": called.get(row.named, "") if row.named else "",
     }

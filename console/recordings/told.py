@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from console.models import RecordedConversation, RecordedMessage, Recording
+from console.recordings.keeping import Keeping
 
 
 def recording(row: Recording) -> dict[str, Any]:
@@ -30,11 +31,21 @@ def recording(row: Recording) -> dict[str, Any]:
     }
 
 
-def whole(row: Recording) -> dict[str, Any]:
-    """One recording, with its tools and what of its file could not be read."""
+def whole(row: Recording, keeping: Keeping) -> dict[str, Any]:
+    """One recording, with its tools, what of its file could not be read, and how long it is kept."""
     tools = {each["name"]: {name: each[name] for name in each if name != "name"} for each in row.totals["tools"]}
     told = recording(row)
-    return told | {"totals": told["totals"] | {"tools": tools}, "faults": _faults(row, "", row.unread)}
+    return told | {
+        "totals": told["totals"] | {"tools": tools},
+        "faults": _faults(row, "", row.unread),
+        "retention": {
+            "payload_days": keeping.days,
+            "kept_until": keeping.until,
+            "standing": keeping.standing,
+            "holds": [str(each) for each in keeping.holds],
+            "erasure_requested": keeping.waiting,
+        },
+    }
 
 
 def listed(row: RecordedConversation) -> dict[str, Any]:

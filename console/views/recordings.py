@@ -15,11 +15,12 @@ from django.views.decorators.http import require_POST
 from console import erased
 from console.account import names
 from console.http import Request, in_tenant, looked
-from console.recordings import operations, queries, shown
+from console.recordings import keeping, operations, queries, shown
 from console.recordings.forms import ConversationFilter, EraseRecording, RecordingFilter
 from console.recordings.queries import Found, Place
 from console.views.agents import agent_tabs
-from ledger.queries import record
+from ledger.queries import erasure, record
+from ledger.rules.retention import runs_out
 
 PAGE = 50
 MESSAGES = 40
@@ -32,10 +33,11 @@ def browse(request: Request) -> HttpResponse:
     if filters.is_valid():
         found = queries.recordings(request.tenant.id, filters.wanted(), before=before, limit=PAGE + 1)
     called = names(request.tenant.id)
+    run_out = runs_out(erasure.policy(request.tenant.id), at=request.as_of)
     context = {
         "here": "agents",
         "tabs": agent_tabs(request, "recordings"),
-        "recordings": [shown.listed(request.tenant.slug, each, called) for each in found[:PAGE]],
+        "recordings": [shown.listed(request.tenant.slug, each, called, run_out=run_out) for each in found[:PAGE]],
         "filters": filters,
         "first": _address(request) if before else "",
         "further": _address(request, before=str(found[PAGE - 1].id)) if len(found) > PAGE else "",
@@ -115,6 +117,7 @@ def _recording(request: Request, row: Any, *, form: EraseRecording | None = None
         "conversations": shown.conversations(slug, found.rows),
         "first": _address(request) if behind else "",
         "further": _address(request, after=str(found.behind)) if found.behind else "",
+        "keeping": keeping.keeping(row),
         "form": (form or EraseRecording()) if "compliance" in request.caller.roles else None,
     }
     name = "recordings/_recording.html" if request.htmx else "recordings/recording.html"

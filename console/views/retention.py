@@ -22,6 +22,7 @@ from console.views.audit import MAY, tabs
 from ledger.operations import erasure as operations
 from ledger.operations import retention as clocks
 from ledger.queries import erasure as queries
+from ledger.queries import record
 from ledger.rules.retention import HoldScope
 
 SHOWN = 20
@@ -185,9 +186,14 @@ def _hold(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]
         "row": row,
         "word": words.HOLD_SCOPES[row.scope],
         "by": called.get(row.placed_by, "somebody"),
+        "href": _recording(slug, row.value) if row.scope == HoldScope.RECORDING else "",
         "lift": reverse("hold-lift", args=[slug, row.id]),
         "record": reverse("event", args=[slug, row.id, 1]),
     }
+
+
+def _recording(slug: str, value: str) -> str:
+    return reverse("recording", args=[slug, UUID(value)]) if record.is_uuid(value) else ""
 
 
 def _erasure(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:

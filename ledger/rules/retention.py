@@ -111,6 +111,7 @@ class HoldScope(StrEnum):
     ACTION = "action"
     TARGET = "target"
     AGENT = "agent"
+    RECORDING = "recording"
     ALL = "all"
 
 
@@ -167,7 +168,7 @@ def check_scope(subjects: Iterable[Held], policy: Policy, *, at: datetime) -> No
 
 def covers(scope: str, value: str, subjects: Iterable[Held]) -> bool:
     """Whether a hold covers one of these subjects."""
-    wanted = {"action": "id", "target": "target", "agent": "agent"}
+    wanted = {"action": "id", "target": "target", "agent": "agent", "recording": "id"}
     return scope == HoldScope.ALL or any(
         str(getattr(each, wanted[scope])) == value and bool(value) for each in subjects
     )

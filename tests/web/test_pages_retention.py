@@ -91,7 +91,7 @@ def test_a_policy_takes_two_people(stage, first, second):
     path = path_of(page, "retention")
     assert first.post(path, to="confirm", password=PASSWORD).status_code == 403
     second.post(path, to="confirm", password=PASSWORD)
-    assert "Payloads, evidence, entries 90 days" in words(first.page("audit/holds"))
+    assert "Payloads, evidence, entries, recordings 90 days" in words(first.page("audit/holds"))
     assert (
         first.post("audit/retention/propose", payload_days="90", envelope_days="9", floor_days="1").status_code == 422
     )
