@@ -68,3 +68,39 @@ def test_what_goes_on_from_something_under_way_with_have_is_said_to_be_done():
 @pytest.mark.parametrize("message", ["I re-ran job 58240.", "I reran job 58240.", "Job 58240 was re-run."])
 def test_a_hyphen_makes_no_other_verb(message: str):
     assert codes(message, action("rerun_job", "EXECUTING", job="58240")) == {"PREMATURE"}
+
+
+@pytest.mark.req("R-CG-15")
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "You can close the ticket.",
+        "So no further action is needed.",
+        "You won't get an invoice. It should reach you by Friday.",
+    ],
+)
+def test_what_only_follows_from_a_struck_sentence_goes_with_it(rest: str):
+    verdict = judge(
+        f"Hello. PO-43877 is cancelled. {rest} Reply here if you have questions.",
+        Ground(TOOLS, (action("cancel_order", "EXECUTING", **ORDER),)),
+    )
+    assert verdict.corrected is not None
+    assert verdict.corrected.startswith("Hello. ")
+    assert verdict.corrected.endswith("Reply here if you have questions.")
+    assert rest.split(".")[0] not in verdict.corrected
+
+
+@pytest.mark.req("R-CG-15")
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "You will need the number for the insurance.",
+        "You can reply to this message.",
+        "The weather is fine in Rotterdam.",
+        "If you wish, you can close the ticket.",
+    ],
+)
+def test_what_rests_on_something_else_stays(rest: str):
+    verdict = judge(f"PO-43877 is cancelled. {rest}", Ground(TOOLS, (action("cancel_order", "EXECUTING", **ORDER),)))
+    assert verdict.corrected is not None
+    assert verdict.corrected.endswith(rest)

@@ -2,7 +2,7 @@
 
 1. The sentence that holds a violated claim gives way to what is on record; a structured claim that the message does not
    say is answered at its end. What was told once is not told again.
-2. All other sentences stay as they are.
+2. What only follows from it goes with it ("So you can close the ticket"). All other sentences stay as they are.
 3. The result is judged again. Where something in it still claims too much, more of the message gives way: its
    paragraphs, and in the end all of it. What remains then are the guard's own words, which claim nothing.
 """
@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.correcting.frames import framed
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.records import Ground
+from reviews.rules.guard.text.consequences import is_consequence
 from reviews.rules.guard.text.folding import fold
 from reviews.rules.guard.text.segments import sentences
 
@@ -45,7 +46,21 @@ def _replaced(message: str, violated: Violated, ground: Ground, *, whole_lines: 
     for claim, bound in sorted(violated, key=lambda each: each[0].start):
         place = _place(claim, spans, len(message))
         places.setdefault(place, []).extend(framed(bound, ground))
-    return _written(message, places)
+    told = {start: end for start, end in places if start < end}
+    return _written(
+        message, {(start, _followed(message, spans, told, end)): parts for (start, end), parts in places.items()}
+    )
+
+
+def _followed(message: str, spans: list[tuple[int, int]], told: Mapping[int, int], end: int) -> int:
+    """Where the sentences end that only follow from one that gives way, in its own line."""
+    if end not in told.values():
+        return end
+    for start, stop in spans[bisect_left(spans, end, key=itemgetter(0)) :]:
+        if start in told or "\n" in message[end:start] or not is_consequence(message[start:stop].lower()):
+            break
+        end = stop
+    return end
 
 
 def _place(claim: Claim, spans: list[tuple[int, int]], length: int) -> tuple[int, int]:
