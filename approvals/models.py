@@ -75,6 +75,9 @@ class Session(models.Model):
     unwinds = models.BooleanField(default=False)
     calls_accepted = models.IntegerField(default=0)
     calls_refused = models.IntegerField(default=0)
+    # Of the refused calls: for tools that it was not shown, and with a restated goal that had drifted.
+    undisclosed_attempts = models.IntegerField(db_default=0)
+    drifts = models.IntegerField(db_default=0)
     closed_at = models.DateTimeField(null=True)
     # Since when the run takes no more calls, because it reached its limit.
     forced_at = models.DateTimeField(null=True)

@@ -10,7 +10,10 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
-from ledger.rules.lifecycle import BLOCKS_REPEAT
+from ledger.rules.lifecycle import BLOCKS_REPEAT, OPEN, State
+
+_IS_OPEN = Q(contradicted=True) | Q(state__in=sorted(map(str, OPEN)))
+_ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))
 
 
 class Tenant(models.Model):
@@ -130,6 +133,8 @@ class Action(models.Model):
     contradicted = models.BooleanField(default=False)
     reversed = models.BooleanField(default=False)
     settled = models.BooleanField(default=False)
+    # Whether its agent knows how it ended (`lifecycle.is_notice`); the database says so itself.
+    noticed = models.BooleanField(db_default=False)
     horizon_at = models.DateTimeField(null=True)
     blocks_until = models.DateTimeField(null=True)
     proposed_at = models.DateTimeField()
@@ -166,6 +171,34 @@ class Action(models.Model):
             models.Index(fields=["tenant_id", "discrepancy", "id"], name="action_by_discrepancy"),
             models.Index(fields=["tenant_id", "operation_key", "id"], name="action_by_operation"),
             models.Index(fields=["tenant_id", "target", "id"], name="action_by_target"),
+            # What the gate asks before each call; none of them grows with what a session or a run has behind it.
+            models.Index(fields=["tenant_id", "run_id", "target", "id"], condition=_IS_OPEN, name="action_open_in_run"),
+            models.Index(
+                fields=["tenant_id", "session_id", "contradicted", "state"],
+                condition=_IS_OPEN,
+                name="action_open_in_session",
+            ),
+            models.Index(
+                fields=["tenant_id", "run_id", "id"],
+                condition=Q(relation="", mutating=True, noticed=False)
+                & (Q(state__in=_ENDED_OTHERWISE) | Q(state="RECONCILED_SUCCESS", reversed=True)),
+                name="action_failed_in_run",
+            ),
+            models.Index(
+                fields=["tenant_id", "run_id", "contract_digest"],
+                condition=Q(state="RECONCILED_SUCCESS"),
+                name="action_succeeded_in_run",
+            ),
+            models.Index(
+                fields=["tenant_id", "operation_key", "blocks_until"],
+                condition=Q(mutating=True, state="FAILED", blocks_until__isnull=False),
+                name="action_may_still_happen",
+            ),
+            models.Index(
+                fields=["tenant_id", "operation_key", "id"],
+                condition=Q(mutating=True, contradicted=True),
+                name="action_contradicted",
+            ),
             GinIndex(fields=["target"], opclasses=["gin_trgm_ops"], name="action_target_words"),
         ]
 

@@ -229,7 +229,7 @@ def _record(
             at=at,
         )
     )
-    _count(session, accepted=verdict.accepted)
+    _count(session, verdict)
     if verdict.accepted and answer.action_id is not None:
         _acknowledge(session, call, answer.action_id, at=at)
     if not verdict.accepted:
@@ -250,14 +250,21 @@ def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datet
         ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
 
 
-def _count(session: Session, *, accepted: bool) -> None:
+def _count(session: Session, verdict: GateVerdict) -> None:
+    """Count a call with its session, so that nobody has to count its calls."""
+    counted = {
+        "calls_accepted": verdict.accepted,
+        "calls_refused": not verdict.accepted,
+        "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
+        "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
+    }
     ask(
-        "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4"
-        " WHERE tenant_id = $1 AND id = $2",
-        *(session.tenant_id, session.id, int(accepted), int(not accepted)),
+        "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4,"
+        " undisclosed_attempts = undisclosed_attempts + $5, drifts = drifts + $6 WHERE tenant_id = $1 AND id = $2",
+        *(session.tenant_id, session.id, *map(int, counted.values())),
     )
-    session.calls_accepted += int(accepted)
-    session.calls_refused += int(not accepted)
+    for name, more in counted.items():
+        setattr(session, name, getattr(session, name) + int(more))
 
 
 def _makes_action(verdict: GateVerdict) -> bool:

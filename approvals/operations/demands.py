@@ -59,9 +59,11 @@ def _agent(session: Session) -> dict[str, str]:
 
 
 def _counted(session: Session) -> dict[str, int]:
-    """What the session did so far; a session without a refused call has misbehaved in nothing."""
-    misdeeds = {"undisclosed_attempts": 0, "drifts": 0}
-    if session.calls_refused:
-        misdeeds = sessions.misdeeds(session.tenant_id, session.id)
-    made = {"accepted": session.calls_accepted, "refused": session.calls_refused}
-    return made | misdeeds | {"calls": session.calls_accepted + session.calls_refused}
+    """What the session did so far, as its row counts it: nothing is asked of its calls."""
+    return {
+        "accepted": session.calls_accepted,
+        "refused": session.calls_refused,
+        "undisclosed_attempts": session.undisclosed_attempts,
+        "drifts": session.drifts,
+        "calls": session.calls_accepted + session.calls_refused,
+    }

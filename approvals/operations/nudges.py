@@ -14,7 +14,7 @@ from ledger.queries import record, sessions
 def nudge_of(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
     """What the session's agent is to do next; `refused` are the codes of the calls that were refused just now."""
     refused = tuple(refused)
-    states = sessions.open_states(session.tenant_id, session.id, nudge.SETTLED)
+    states = sessions.open_states(session.tenant_id, session.id)
     if not states and not refused and _is_frozen(session):
         refused = ("TARGET_FROZEN",)
     steps = () if states or refused else _steps(session)

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.db.models import (
     Count,
-    Q,
 )
 
 from approvals.models import (
@@ -74,16 +73,6 @@ def open_sessions(tenant_id: UUID, agent_id: str, *, at: datetime, most: int = 1
     """How many sessions of an agent still take calls, counted up to `most`."""
     found = Session.objects.filter(tenant_id=tenant_id, agent_id=agent_id, closed_at__isnull=True)
     return found.filter(pin_expires_at__gt=at)[:most].count()
-
-
-def misdeeds(tenant_id: UUID, session_id: UUID) -> dict[str, int]:
-    """How often a session tried tools that it was not shown, and how often its restated goal drifted."""
-    found = Call.objects.filter(tenant_id=tenant_id, session_id=session_id, accepted=False)
-    counted: dict[str, int] = found.aggregate(
-        undisclosed_attempts=Count("id", filter=Q(code="UNDISCLOSED_TOOL")),
-        drifts=Count("id", filter=Q(code="ASK_DRIFT")),
-    )
-    return counted
 
 
 def spent(tenant_id: UUID, *, agent_id: str, session_ids: Collection[UUID] = (), limit: int = 100) -> list[Spending]:

@@ -28,11 +28,12 @@ from ledger.models import (
     Tenant,
     Unwinding,
 )
+from ledger.queries.conditions import repeats
 from ledger.rules import contract as contracts
 from ledger.rules import envelope, sealing
 from ledger.rules.canonical import digest
 from ledger.rules.ids import lower_bound
-from ledger.rules.lifecycle import BLOCKS_REPEAT, State
+from ledger.rules.lifecycle import State
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
 from ledger.tenancy import ask, call, first, select
 
@@ -302,16 +303,23 @@ def is_unwinding(tenant_id: UUID, run_id: str) -> bool:
     return bool(ask("SELECT 1 FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2", tenant_id, run_id))
 
 
+# From one contract to the next: however often each succeeded, it is looked at once.
+_RUN_FACTS = """
+WITH RECURSIVE succeeded AS (
+    (SELECT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND state = 'RECONCILED_SUCCESS'
+        ORDER BY contract_digest LIMIT 1)
+    UNION ALL
+    SELECT following.contract_digest FROM succeeded, LATERAL (SELECT a.contract_digest FROM ledger_action a
+        WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.state = 'RECONCILED_SUCCESS'
+            AND a.contract_digest > succeeded.contract_digest ORDER BY a.contract_digest LIMIT 1) following)
+SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),
+    array(SELECT contract_digest FROM succeeded)
+"""
+
+
 def run_facts(tenant_id: UUID, run_id: str) -> tuple[bool, list[str]]:
     """Whether a run is being taken back, and the digests of the contracts whose actions succeeded in it."""
-    found = ask(
-        "SELECT EXISTS (SELECT FROM ledger_unwinding WHERE tenant_id = $1 AND run_id = $2),"
-        " array(SELECT DISTINCT contract_digest FROM ledger_action WHERE tenant_id = $1 AND run_id = $2"
-        " AND state = 'RECONCILED_SUCCESS')",
-        tenant_id,
-        run_id,
-    )
-    unwinding, digests = found[0]
+    unwinding, digests = ask(_RUN_FACTS, tenant_id, run_id)[0]
     return unwinding, digests
 
 
@@ -373,16 +381,15 @@ def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
     return list(found.exclude(id=action.id).order_by("-id")[:limit])
 
 
-_BLOCKING = sorted(str(state) for state in BLOCKS_REPEAT)
+_OPEN_REPEAT = (
+    "tenant_id = $1 AND id = (SELECT r.id FROM ("
+    f"{repeats(key='$2', at='$4')}) r WHERE r.id IS DISTINCT FROM $3 ORDER BY r.id DESC LIMIT 1)"
+)
 
 
 def open_repeat(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
     """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
-    blocking = (
-        "tenant_id = $1 AND operation_key = $2 AND mutating AND id IS DISTINCT FROM $3"
-        " AND (state = ANY($4) OR (state = 'FAILED' AND blocks_until > $5) OR contradicted) ORDER BY id DESC LIMIT 1"
-    )
-    return first(Action, blocking, tenant_id, operation_key, but, _BLOCKING, at)
+    return first(Action, _OPEN_REPEAT, tenant_id, operation_key, but, at)
 
 
 def entry(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any] | None:

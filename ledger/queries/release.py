@@ -8,10 +8,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ledger.models import Action
-from ledger.rules.lifecycle import BLOCKS_REPEAT
+from ledger.queries.conditions import repeats
 from ledger.tenancy import ask
 
-_BLOCKING = sorted(str(state) for state in BLOCKS_REPEAT)
 _COLUMNS = [field.attname for field in Action._meta.concrete_fields]
 
 
@@ -61,9 +60,7 @@ SELECT clock_timestamp(), {", ".join(f"a.{name}" for name in _COLUMNS)},
         AND (f.scope IN ('all', 'tenant') OR (f.scope = 'agent' AND f.value = a.agent)
             OR (f.scope = 'tool' AND f.value = a.tool) OR (f.scope = 'target' AND f.value = a.target))),
     a.relation = '' AND EXISTS (SELECT FROM ledger_unwinding u WHERE u.tenant_id = $1 AND u.run_id = a.run_id),
-    a.mutating AND EXISTS (SELECT FROM ledger_action o WHERE o.tenant_id = $1 AND o.operation_key = a.operation_key
-        AND o.mutating AND o.id <> a.id
-        AND (o.state = ANY($3) OR (o.state = 'FAILED' AND o.blocks_until > $4) OR o.contradicted)),
+    a.mutating AND EXISTS (SELECT FROM ({repeats(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),
     (SELECT encode(sha256(c.document), 'hex') FROM ledger_contractversion c
         WHERE c.tenant_id = $1 AND c.name = a.tool AND c.version = a.tool_version),
     (SELECT i.key_hash FROM ledger_idempotency i WHERE i.tenant_id = $1 AND i.action_id = a.id),
@@ -84,7 +81,7 @@ WHERE a.tenant_id = $1 AND a.id = $2
 
 def release(tenant_id: UUID, action_id: UUID, *, at: datetime) -> Release | None:
     """What holds now about an action's release; None where there is no such action."""
-    rows = ask(_RELEASE, tenant_id, action_id, _BLOCKING, at)
+    rows = ask(_RELEASE, tenant_id, action_id, at)
     if not rows:
         return None
     now, *columns = rows[0][: len(_COLUMNS) + 1]

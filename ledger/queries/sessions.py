@@ -10,6 +10,7 @@ import orjson
 from django.db.models import Count, Q
 
 from ledger.models import Action, Entry, Event
+from ledger.queries.conditions import IS_OPEN
 from ledger.queries.record import wanted
 from ledger.tenancy import ask
 
@@ -28,14 +29,23 @@ def open_before(
     return list(found.filter(~Q(state__in=list(settled)) | Q(contradicted=True)).order_by("id")[:limit])
 
 
-def open_states(tenant_id: UUID, session_id: UUID, settled: Collection[str]) -> set[str]:
+# From one state to the next: it is no matter how many actions are in it.
+_OPEN_STATES = f"""
+WITH RECURSIVE open AS (
+    (SELECT contradicted, state FROM ledger_action WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
+        ORDER BY contradicted, state LIMIT 1)
+    UNION ALL
+    SELECT following.contradicted, following.state FROM open, LATERAL (SELECT contradicted, state FROM ledger_action
+        WHERE tenant_id = $1 AND session_id = $2 AND {IS_OPEN}
+            AND (contradicted, state) > (open.contradicted, open.state)
+        ORDER BY contradicted, state LIMIT 1) following)
+SELECT CASE WHEN contradicted THEN 'UNKNOWN' ELSE state END FROM open
+"""
+
+
+def open_states(tenant_id: UUID, session_id: UUID) -> set[str]:
     """The states of a session's open actions; what was contradicted counts as unknown."""
-    found = ask(
-        "SELECT DISTINCT CASE WHEN contradicted THEN 'UNKNOWN' ELSE state END FROM ledger_action"
-        " WHERE tenant_id = $1 AND session_id = $2 AND (contradicted OR NOT state = ANY($3::text[]))",
-        *(tenant_id, session_id, sorted(settled)),
-    )
-    return {str(row[0]) for row in found}
+    return {state for (state,) in ask(_OPEN_STATES, tenant_id, session_id)}
 
 
 def event_ids(tenant_id: UUID, places: list[tuple[UUID, int]]) -> dict[UUID, UUID]:

@@ -10,31 +10,25 @@ import orjson
 
 from ledger.models import Action
 from ledger.queries import record
+from ledger.queries.conditions import IS_OPEN, among
 from ledger.rules import sealing
-from ledger.rules.lifecycle import State
+from ledger.rules.lifecycle import OPEN, State
 from ledger.tenancy import ask, select, together
 
-SETTLED = sorted(
-    map(str, (State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED))
-)
-_ENDED_OTHERWISE = sorted(map(str, (State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED)))
+_ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))
 # While a read is in one of these, nobody has heard its answer.
 _UNANSWERED = sorted(map(str, (State.PROPOSED, State.VALIDATED, State.EXECUTING, State.ACCEPTED)))
-# What its agent knows of a step that failed: it was told at once, withdrew it, or has decided how to go on.
-_NOTICED = ["validation_failed", "superseded", "failure_acknowledged", "recovery_acknowledged"]
 
+# Each has an index of just the rows that it can find: what a run has behind it is not read again for its next call.
 _UNOBSERVED = (
     "SELECT id, CASE WHEN contradicted THEN 'CONTRADICTED' ELSE state END FROM ledger_action"
-    " WHERE tenant_id = $1 AND run_id = $2 AND target = $3 AND relation = ''"
-    " AND ((mutating AND (contradicted OR state <> ALL($4))) OR (NOT mutating AND state = ANY($5)))"
-    " ORDER BY id LIMIT 20"
+    f" WHERE tenant_id = $1 AND run_id = $2 AND target = $3 AND {IS_OPEN} AND relation = ''"
+    f" AND (mutating OR {among('state', _UNANSWERED)}) ORDER BY id LIMIT 20"
 )
 _FAILED = (
-    "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.run_id = $2 AND a.relation = '' AND a.mutating"
-    " AND (a.state = ANY($3) OR (a.state = 'RECONCILED_SUCCESS' AND a.reversed))"
-    " AND NOT EXISTS (SELECT FROM ledger_event e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id"
-    " AND (e.kind = ANY($4) OR (e.kind = 'cancelled' AND e.actor_kind = 'agent')))"
-    " ORDER BY a.id LIMIT 20"
+    "SELECT id FROM ledger_action WHERE tenant_id = $1 AND run_id = $2 AND relation = '' AND mutating AND NOT noticed"
+    f" AND ({among('state', _ENDED_OTHERWISE)} OR (state = 'RECONCILED_SUCCESS' AND reversed))"
+    " ORDER BY id LIMIT 20"
 )
 
 
@@ -51,8 +45,8 @@ def in_the_way(tenant_id: UUID, run_id: str, target: str) -> tuple[list[tuple[UU
     run that ended without their effect, or whose effect was taken back, unacknowledged.
     """
     unobserved, failed = together(
-        (_UNOBSERVED, tenant_id, run_id, target, SETTLED, _UNANSWERED),
-        (_FAILED, tenant_id, run_id, _ENDED_OTHERWISE, _NOTICED),
+        (_UNOBSERVED, tenant_id, run_id, target),
+        (_FAILED, tenant_id, run_id),
     )
     return [(action_id, state) for action_id, state in unobserved], [action_id for (action_id,) in failed]
 

@@ -152,6 +152,24 @@ BLOCKS_REPEAT: frozenset[State] = frozenset(
 )
 """While an action is in one of these, a repeat of the same logical mutation is refused (R-EX-08)."""
 
+OPEN: frozenset[State] = frozenset(State) - {
+    _S.RECONCILED_SUCCESS,
+    _S.FAILED,
+    _S.COMPENSATED,
+    _S.ROLLED_BACK,
+    _S.ABANDONED,
+}
+"""While an action is in one of these, it has not come to its end."""
+
+NOTICED = ("validation_failed", "superseded", "failure_acknowledged", "recovery_acknowledged")
+"""After an event of one of these kinds an action's agent knows that it did nothing, or has decided how to go on."""
+
+
+def is_notice(kind: str, actor_kind: str) -> bool:
+    """Whether an event says that an action's agent knows how it ended: it was told, withdrew it, or went on."""
+    return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
+
+
 MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "action": frozenset((str(start), str(target)) for start, target in TRANSITIONS) | {("", "PROPOSED")},
     "tenant": frozenset({("", "ACTIVE")}),

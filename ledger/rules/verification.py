@@ -159,6 +159,8 @@ def follow(
     view = {**detail.get("view", {}), **(entries.summary(entry) if entry is not None else {})}
     if walk.seq:
         view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}
+    noticed = lifecycle.is_notice(envelope.kind, envelope.actor_kind) or walk.view.get("noticed") is True
+    view = {**view, "noticed": noticed}
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")

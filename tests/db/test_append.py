@@ -10,7 +10,7 @@ from django.db import connection
 from ledger.operations import record as operations
 from ledger.queries import record as queries
 from ledger.rules import envelope
-from ledger.rules.lifecycle import GroundsMissing, IllegalTransition
+from ledger.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_notice
 from ledger.tenancy import tenancy
 from tests.builders import AT, propose
 
@@ -114,3 +114,18 @@ def test_an_envelope_of_another_log_is_refused(tenant: UUID, other_tenant: UUID)
 def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
     with tenancy(tenant), pytest.raises(operations.NoSuchSubject):
         operations.lock(tenant_id=tenant, subject_id=uuid4(), kind="action")
+
+
+@pytest.mark.req("R-PL-13")
+@pytest.mark.parametrize("kind", [*NOTICED, "cancelled", "approval_requested"])
+@pytest.mark.parametrize("by", ["agent", "operator"])
+def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant: UUID, kind: str, by: str):
+    """As the rule has it that verifies the record; and what comes later takes it back no more."""
+    happening = operations.Happening(kind=kind)
+    with tenancy(tenant):
+        head = propose(tenant)
+        assert queries.action(tenant, head.id).noticed is False
+        head = operations.append(head, happening, actor=operations.Actor(by, uuid4()), at=AT)
+        assert queries.action(tenant, head.id).noticed is is_notice(kind, by)
+        operations.append(head, operations.Happening(kind="x"), actor=operations.SYSTEM, at=AT)
+        assert queries.action(tenant, head.id).noticed is is_notice(kind, by)
