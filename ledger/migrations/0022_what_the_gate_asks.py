@@ -67,7 +67,7 @@ INDEXES = {
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0020_recordings")]
+    dependencies = [("ledger", "0021_holds_on_recordings")]
     operations = [
         migrations.AddField("action", "noticed", models.BooleanField(db_default=False)),
         migrations.RunSQL(APPEND, UNDO),
