@@ -68,6 +68,26 @@ class Ground:
     tools: tuple[Tool, ...]
     records: tuple[Record, ...]
 
+    @cached_property
+    def disclosed(self) -> Mapping[str, Tool]:
+        """The tools that the agent was given, by name."""
+        return {tool.name: tool for tool in reversed(self.tools) if tool.disclosed}
+
+    @cached_property
+    def changing(self) -> frozenset[str]:
+        """The names of the tools that change something."""
+        return frozenset(tool.name for tool in self.tools if tool.mutating)
+
+    @cached_property
+    def reading(self) -> frozenset[str]:
+        """The names of the tools that only read."""
+        return frozenset(tool.name for tool in self.tools if not tool.mutating)
+
+    @cached_property
+    def reads(self) -> tuple[Record, ...]:
+        """What is on record of tools that change nothing, or are not known."""
+        return tuple(record for record in self.records if record.tool not in self.changing)
+
 
 @dataclass(frozen=True)
 class Stated:

@@ -144,9 +144,8 @@ REQUESTS = english().sets["requests"] | {"put"}
 
 def _told_as_current(claim: Claim, ground: Ground) -> Bound | None:
     """A condition that is told as current rests on the reading that names it; a fresh one bears it out."""
-    reads = [record for record in ground.records if not is_mutating(record, ground)]
-    stale = [record for record in reads if record.stale]
-    fresh = [record for record in reads if not record.stale]
+    stale = [record for record in ground.reads if record.stale]
+    fresh = [record for record in ground.reads if not record.stale]
     best = max(stale, key=lambda record: related(claim, record, ground))
     changes = [related(claim, record, ground) for record in ground.records if is_mutating(record, ground)]
     if max(changes, default=0) > related(claim, best, ground):

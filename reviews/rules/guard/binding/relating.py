@@ -19,9 +19,13 @@ def related(claim: Claim, record: Record, ground: Ground) -> int:
     """How much a claim names of what an action holds."""
     own = holding(record)
     tool = tool_of(record.tool, ground)
-    hits = sum(2 * (compare(value, own) == 1) for value in claim.values if value.sort != "number")
-    words = claim.nouns & own.words
-    score = hits + 2 * sum(len(word) > 2 and not word.isdigit() for word in words)
+    score = 0
+    for value in claim.values:
+        if value.sort != "number" and compare(value, own) == 1:
+            score += 2
+    for word in claim.nouns & own.words:
+        if len(word) > 2 and not word.isdigit():
+            score += 2
     if tool is not None:
         vocab = vocabulary(tool)
         score += len(claim.nouns & vocab.nouns) + 2 * bool(claim.verbs & vocab.verbs)
@@ -36,14 +40,14 @@ def holding(record: Record) -> Held:
 
 def tool_of(name: str | None, ground: Ground) -> Tool | None:
     """The disclosed tool of this name."""
-    return next((tool for tool in ground.tools if tool.name == name and tool.disclosed), None)
+    return ground.disclosed.get(name) if name is not None else None
 
 
 def has_read(ground: Ground) -> bool:
     """Whether anything on record is a reading."""
-    return any(not is_mutating(record, ground) for record in ground.records)
+    return bool(ground.reads)
 
 
 def is_mutating(record: Record, ground: Ground) -> bool:
     """Whether an action is of a tool that changes something."""
-    return any(tool.mutating for tool in ground.tools if tool.name == record.tool)
+    return record.tool in ground.changing

@@ -51,5 +51,6 @@ _ALL_OF = re.compile(
 
 def steps_of(ground: Ground) -> list[Record]:
     """What changes something, and the readings and runs that did not come to their end."""
-    reading = {tool.name for tool in ground.tools if not tool.mutating}
-    return [each for each in ground.records if each.tool not in reading or not (is_settled_well(each) or each.stale)]
+    return [
+        each for each in ground.records if each.tool not in ground.reading or not (is_settled_well(each) or each.stale)
+    ]

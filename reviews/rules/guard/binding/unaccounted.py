@@ -31,8 +31,7 @@ def is_reported(claim: Claim) -> bool:
 
 def bears_nothing(records: tuple[Record, ...], ground: Ground) -> bool:
     """Whether these are readings only (rule 2)."""
-    reads = {tool.name for tool in ground.tools if not tool.mutating}
-    return all(record.tool in reads for record in records)
+    return all(record.tool in ground.reading for record in records)
 
 
 def missing(claim: Claim, ground: Ground) -> tuple[Tool | None, bool]:
@@ -40,11 +39,10 @@ def missing(claim: Claim, ground: Ground) -> tuple[Tool | None, bool]:
 
     Of an action without a good end much may be told: why it has none, and what came of it.
     """
-    reads = {tool.name for tool in ground.tools if not tool.mutating}
     scored = [(fit(claim, tool), tool) for tool in ground.tools if tool.mutating and tool.disclosed]
     best = max((score for score, _ in scored), default=0)
     tool = next((each for score, each in scored if score == best), None) if best >= FITS else None
-    changes = [each for each in ground.records if each.tool not in reads]
+    changes = [each for each in ground.records if each.tool not in ground.reading]
     about = not all(map(is_settled_well, changes)) or any(_is_meant(claim, each, ground) for each in changes)
     return tool, about
 

@@ -76,5 +76,4 @@ def _is_read(claim: Claim, tool: Tool, ground: Ground) -> bool:
 
 
 def _has_read(ground: Ground) -> bool:
-    reads = {tool.name for tool in ground.tools if not tool.mutating}
-    return any(record.tool in reads for record in ground.records)
+    return any(record.tool in ground.reading for record in ground.records)

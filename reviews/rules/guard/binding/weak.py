@@ -10,7 +10,7 @@ from __future__ import annotations
 from reviews.rules.guard.binding.agreeing import among
 from reviews.rules.guard.binding.bound import Bound
 from reviews.rules.guard.binding.fitting import verb_score
-from reviews.rules.guard.binding.relating import RELATED, has_read, holding, is_mutating, related, tool_of
+from reviews.rules.guard.binding.relating import RELATED, has_read, holding, related, tool_of
 from reviews.rules.guard.binding.sums import steps_of
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well, violation_of
 from reviews.rules.guard.reading.claims import Claim
@@ -44,8 +44,7 @@ def _is_of_another(claim: Claim, records: tuple[Record, ...], ground: Ground) ->
 
 def _is_read(claim: Claim, ground: Ground) -> bool:
     """Whether a reading on record names what a claim in weak words names: its values may be those that were read."""
-    reads = [record for record in ground.records if not is_mutating(record, ground) and not record.stale]
-    return any(related(claim, record, ground) >= RELATED for record in reads)
+    return any(related(claim, record, ground) >= RELATED for record in ground.reads if not record.stale)
 
 
 def _may_mean(claim: Claim, record: Record, ground: Ground) -> bool:

@@ -107,6 +107,8 @@ def lists(slots: list[Slot], told: Told, record: Record) -> str | None:
 
 def choices(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Rule 4; words of two letters ("up", "no") mean much else."""
+    if not _any_class().search(told.about):
+        return None
     for slot in slots:
         own = _group(slot.value) if slot.name else None
         if own is None:
@@ -128,6 +130,13 @@ def _group(value: str) -> tuple[int, frozenset[str]] | None:
             if not parts.isdisjoint(group):
                 return number, frozenset(group)
     return None
+
+
+@cache
+def _any_class() -> re.Pattern[str]:
+    """Any word of a class that is long enough."""
+    words = {re.escape(word) for words in _classes() for word in words if len(word) > 2}
+    return re.compile("|".join(sorted(words, key=len, reverse=True)))
 
 
 @cache

@@ -34,8 +34,7 @@ from reviews.rules.guard.words.language import english
 
 def with_other_values(judged: list[tuple[Claim, Bound]], text: Text, ground: Ground) -> list[tuple[Claim, Bound]]:
     """The claims, those that a success bears out but for the value that they name as WRONG_TARGET (rules 1 and 2)."""
-    reads = {tool.name for tool in ground.tools if not tool.mutating}
-    done = [record for record in ground.records if record.tool not in reads and is_settled_well(record)]
+    done = [record for record in ground.records if record.tool not in ground.reading and is_settled_well(record)]
     if not done:
         return judged
     message, folded, read, ends = text.message, text.folded, text.sentences, text.spans

@@ -75,10 +75,10 @@ def substituted(record: Record, told: Told, rules: tuple[Rule, ...]) -> str | No
 
 def _days(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Days of the month and of the week."""
-    own = _moments_of(slots, "days")
+    about = moments(told.about)
+    own = _moments_of(slots, "days") if about.days or about.weekdays else None
     if not own:
         return None
-    about = moments(told.about)
     held = held_moments(told.held)
     days = {day for each in own.values() for day in each.days}
     for pair in about.ranges if len(own) > 1 else ():
@@ -110,9 +110,9 @@ _ZONE = re.compile(r"t\d\d:\d\d(?::\d\d)?(?:[.]\d+)?(?:z|\+\d\d:?\d\d)$|t\d\d:\d
 
 def _times(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Times of day; a range whose both ends the action holds needs both."""
-    own = _moments_of(slots, "clocks")
     about = moments(told.about)
-    if not own or not about.clocks:
+    own = _moments_of(slots, "clocks") if about.clocks else None
+    if not own:
         return None
     held = held_moments(told.held).clocks
     clocks = {clock for each in own.values() for clock in each.clocks}
@@ -130,12 +130,12 @@ def _times(slots: list[Slot], told: Told, record: Record) -> str | None:
 
 def _money(slots: list[Slot], told: Told, record: Record) -> str | None:
     """Amounts of money, in units and in minor units."""
-    priced = [slot for slot in slots if _is_priced(slot, slots)]
+    named = {decimal_of(one or other) for one, other in _MONEY.findall(told.about)} - {None}
+    priced = [slot for slot in slots if _is_priced(slot, slots)] if named else []
     own = {number for slot in priced for number in map(decimal_of, _NUMBER.findall(slot.value)) if number is not None}
     if not own:
         return None
     own |= {number / 100 for number in own}
-    named = {decimal_of(one or other) for one, other in _MONEY.findall(told.about)} - {None}
     strange = {number for number in named if not any(_is_near(number, each) for each in own)}
     if not strange or strange != named:
         return None
@@ -164,14 +164,15 @@ def _is_held(number: Decimal | None, held: str) -> bool:
 
 def _quantities(slots: list[Slot], told: Told, record: Record) -> str | None:
     """A number with a unit, where an argument is of that unit by its name or its value: "30 days" of "7d"."""
+    named = [(digits, unit) for digits, _, unit in _QUANTITY.findall(told.about) if unit in _UNIT]
     own: dict[str, set[Decimal]] = {}
-    for slot in slots:
+    for slot in slots if named else ():
         for number, unit in _measured(slot):
             own.setdefault(unit, set()).add(number)
     if not own:
         return None
-    for digits, _, unit in _QUANTITY.findall(told.about):
-        number, known = counted(digits), own.get(_UNIT.get(unit, ""))
+    for digits, unit in named:
+        number, known = counted(digits), own.get(_UNIT[unit])
         if known and number not in known and told.is_strange(f"{number}") and not known & numbers_in(told.whole):
             return str(unit)
     return None
@@ -197,9 +198,10 @@ _PAIR = re.compile(r"\b([^\W\d_]{4,})\.?\s(\d{1,4}[a-z]?)(?![\w:]|[.,]\d)")
 
 def _numbered(slots: list[Slot], told: Told, record: Record) -> str | None:
     """The same name with another number: "Hauptstr. 14" for "Hauptstr. 4", "Fibre 500" for "Fibre 250"."""
-    for slot in slots:
+    named = _PAIR.findall(told.about)
+    for slot in slots if named else ():
         own = {(word[:4], number) for word, number in _PAIR.findall(slot.value)}
-        for word, number in _PAIR.findall(told.about) if own else ():
+        for word, number in named if own else ():
             same = [each for each in own if each[0] == word[:4]]
             if (
                 same

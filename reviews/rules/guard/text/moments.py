@@ -54,6 +54,10 @@ _RELATIVE = re.compile(
 )
 
 
+_MAY_HOLD = re.compile(rf"\d|days?\b|noon|midday|midnight|\b(?:{_WORDS})\b")
+"""What every moment has: a figure, a number in words, or the name of a day or a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """A time of day in minutes; `sure` where it says which half of the day it is in."""
@@ -77,6 +81,8 @@ class Moments:
 @lru_cache(maxsize=2048)
 def moments(text: str, *, bounds: bool = False) -> Moments:
     """The moments of a text in lower case; with `bounds` also those behind "by", "until" and the like (rule 3)."""
+    if not _MAY_HOLD.search(text):
+        return Moments(relative=bool(_RELATIVE.search(text)))
     found = [each for each in _days(text) if bounds or each[1] is not None or not _is_bound(text, each[2])]
     clocks = [each for each in _clocks(text) if bounds or each[1] is not None or not _is_bound(text, each[2])]
     return Moments(

@@ -24,6 +24,9 @@ _MONTH = re.compile(r"\d(?:st|nd|rd|th)? may|may \d")
 MARKS = frozenset(",;:()[]|\u2014\u2192+=&") | {"->", "=>", "-"}
 
 
+_ORDERING = frozenset({"before", "after"})
+
+
 class Token(NamedTuple):
     """One word, value, quote or mark, in lower case, with its place in the folded text."""
 
@@ -132,13 +135,15 @@ class _Open(NamedTuple):
 
 def _without_times(found: list[Token]) -> list[Token]:
     """ "Before that I took a snapshot", "after this they are gone": an order in time, and no condition."""
+    if not any(token.text in _ORDERING for token in found):
+        return found
     kept: list[Token] = []
     skipped = False
     for token, following in zip(found, [*found[1:], None], strict=True):
         if skipped:
             skipped = False
             continue
-        if token.text in {"before", "after"} and following is not None and following.text in {"that", "this", "then"}:
+        if token.text in _ORDERING and following is not None and following.text in {"that", "this", "then"}:
             skipped = True
             continue
         kept.append(token)
