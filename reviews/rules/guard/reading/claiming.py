@@ -148,7 +148,8 @@ def _has_agency(spoken: Spoken, found: Said, index: int) -> bool:
     if own or found.rule not in {"was done", "went through"}:
         return own
     perfect = not _NOW.isdisjoint(part.words[max(0, found.at - 3) : found.at])
-    return perfect and part.lead not in spoken.language.sets["reasons"] and not spoken.is_relative(index)
+    told = part.lead not in spoken.language.sets["reasons"] and not spoken.is_relative(index)
+    return perfect and told and not spoken.instructs
 
 
 def _is_by_us(part: Chunk) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from reviews.rules.guard.codes import is_settled_well
 from reviews.rules.guard.correcting.frames import MARKERS, all_frames
 from reviews.rules.guard.reading.claiming import SURELY
 from reviews.rules.guard.reading.claims import Claim
@@ -50,6 +51,8 @@ class Reading:
             return []
         stale = any(record.stale for record in self.ground.records)
         doubt = _doubt(self.folded.lower, english())
+        if self.ground.records and all(map(is_settled_well, self.ground.records)):
+            doubt = min(doubt, MAYBE)  # Where all came to a good end, there is no other that the words could tell.
         found: list[Claim] = []
         planned = False
         for spoken in self.sentences:
@@ -105,9 +108,11 @@ def _doubt(text: str, language: Language) -> int:
         return SURELY
     if any(phrase in text for phrase in language.data["reading"]["disclosing_phrases"]):
         return SURELY
-    return int(not words.isdisjoint(language.sets["hedging"]))
+    return MAYBE if not words.isdisjoint(language.sets["hedging"]) else 0
 
 
+MAYBE = 1
+"""So much doubt has a message that could say that something is open, failed, unknown or denied."""
 _WORDS = re.compile(r"[a-z]+")
 
 
