@@ -45,7 +45,7 @@ LONGEST = timedelta(seconds=20)
 _BATCH_S = 5.0
 _NAP_S = (0.01, 0.2)
 # Any number that nothing else here locks.
-_SLOW_LOCK = 0x0C0F_5107
+SLOW_LOCK = 0x0C0F_5107
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +121,12 @@ def _claim(begun: _Round, *, at: datetime) -> list[Claim]:
 @contextmanager
 def _only_one() -> Iterator[bool]:
     """Whether this call is the one that may be held up; the lock goes with the connection of whoever dies."""
-    [(alone,)] = ask("SELECT pg_try_advisory_lock($1)", _SLOW_LOCK)
+    [(alone,)] = ask("SELECT pg_try_advisory_lock($1)", SLOW_LOCK)
     try:
         yield alone
     finally:
         if alone:
-            ask("SELECT pg_advisory_unlock($1)", _SLOW_LOCK)
+            ask("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
 
 
 def _nap(at: datetime) -> float:

@@ -27,6 +27,7 @@ def quiet_ground(template, run) -> Iterator[Ground]:
 
 @pytest.fixture
 def quiet(quiet_ground) -> Iterator[Ground]:
-    """The quiet ground, whole again afterwards."""
+    """The quiet ground at work, whole again afterwards."""
+    quiet_ground.until_at_work()
     yield quiet_ground
     quiet_ground.recover()
