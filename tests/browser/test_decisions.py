@@ -29,7 +29,7 @@ def test_a_reviewer_signs_in_and_approves(people, site, width):
     reviewer = people(width).sign_in("reviewer")
     page = reviewer.page
     open_first(page, "Approvals")
-    assert page.get_by_text("Refund 125.00 EUR to order").first.is_visible()
+    page.get_by_text("Refund 125.00 EUR to order").first.wait_for()
     page.get_by_label("Reason").fill("The photo shows the damage.")
     page.get_by_label("Your password, again").fill(PASSWORD)
     page.get_by_role("button", name="Approve this refund").click()

@@ -60,15 +60,15 @@ def test_a_hash_is_copied_whole(people, site):
 @pytest.mark.req("R-UI-11")
 def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, site):
     action_id = site.stage.propose()
-    page = people().sign_in("operator").page
-    page.goto(site.page("actions"))
-    page.wait_for_timeout(1500)
+    operator = people().sign_in("operator")
+    page = operator.page
+    operator.go_live("actions")
     site.stage.propose()
-    page.get_by_role("button", name="1 new").wait_for(timeout=15000)
+    page.get_by_role("button", name="1 new").wait_for()
     assert page.locator("tr[data-item]").count() == 1
     site.stage.approve(action_id)
     site.stage.execute(action_id)
-    page.locator("tr[data-item]").get_by_text("Verification pending").wait_for(timeout=15000)
+    page.locator("tr[data-item]").get_by_text("Verification pending").wait_for()
     page.get_by_role("button", name="1 new").click()
     page.wait_for_function("document.querySelectorAll('tr[data-item]').length === 2")
 
@@ -76,14 +76,13 @@ def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, sit
 def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):
     action_id = site.stage.propose()
     person = people().sign_in("reviewer", name=f"slow@{site.stage.slug}")
-    person.go(f"approvals/{site.stage.approval(action_id).id}")
-    person.page.wait_for_timeout(1500)
+    person.go_live(f"approvals/{site.stage.approval(action_id).id}")
     person.page.get_by_label("Reason").fill("Still thinking")
     site.stage.approve(action_id)
     decide = person.page.get_by_role("region", name="Decide")
-    decide.get_by_text("This changed while you were reading.").wait_for(timeout=15000)
+    decide.get_by_text("This changed while you were reading.").wait_for()
     person.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    decide.get_by_text("Read it again; your reason is kept.").wait_for(timeout=15000)
+    decide.get_by_text("Read it again; your reason is kept.").wait_for()
     assert decide.get_by_text("This changed while you were reading.").count() == 1
     assert person.page.get_by_label("Reason").input_value() == "Still thinking"
     assert person.page.get_by_role("button", name="Approve this refund").is_disabled()

@@ -75,7 +75,7 @@ def test_the_same_authenticator_is_not_enrolled_twice_and_the_page_says_so(peopl
         rita.go("me/keys/enrol")
         show_who_one_is(rita.page)
         rita.page.get_by_role("button", name="Enrol this passkey").click()
-        rita.page.wait_for_timeout(500)
+        rita.page.get_by_text("waits for another person").or_(rita.page.get_by_text("enrolled already")).wait_for()
     rita.page.get_by_text("This passkey is enrolled already.").wait_for()
     assert len(keys(site)) == 1
 

@@ -25,9 +25,12 @@ def test_a_reviewer_walks_through_the_queue_without_a_mouse(people, site, asked)
     keys.press("j")
     keys.press("c")
     page.get_by_text("claimed by you").wait_for()
+    page.wait_for_load_state()
     keys.press("j")
     keys.press("Enter")
     page.wait_for_url(f"**/approvals/{asked[0].id}")
+    # Until then the buttons are switched off, and Tab passes them by.
+    page.locator("form[data-confirmed=yes]").wait_for()
     keys.press("a")
     assert focused(page) == "reason"
     keys.type("The photo shows the damage.")
@@ -63,12 +66,12 @@ def test_keys_do_nothing_where_they_are_switched_off(people, site, asked):
 
 
 def test_what_arrives_is_announced_and_moves_no_row(people, site, asked):
-    page = people().sign_in("reviewer").page
-    page.goto(site.page("approvals"))
-    page.wait_for_timeout(1500)
+    reviewer = people().sign_in("reviewer")
+    page = reviewer.page
+    reviewer.go_live("approvals")
     before = page.locator("article[data-item]").first.bounding_box()
     site.stage.propose(goal="Number 3.")
-    page.get_by_role("button", name="1 new").wait_for(timeout=15000)
+    page.get_by_role("button", name="1 new").wait_for()
     assert page.locator("article[data-item]").count() == 2
     assert page.locator("article[data-item]").first.bounding_box()["x"] == before["x"]
     page.get_by_role("button", name="1 new").click()
@@ -95,4 +98,4 @@ def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person.page.get_by_label("Add to the thread").fill("Is there a photo of it?")
     person.page.get_by_role("button", name="Ask the agent").click()
     person.page.get_by_text("1 question open").wait_for()
-    assert person.page.get_by_text("the deadline stands still until it comes").is_visible()
+    person.page.get_by_text("the deadline stands still until it comes").wait_for()
