@@ -65,10 +65,18 @@ def _unsaid(claim: Claim, records: list[Record]) -> Bound | None:
     return Bound(violation_of(Kind.DONE, records[-1]), (records[-1],))
 
 
+IN_SHORT = "done, told in short"
+
+
+def _is_told_of_now(claim: Claim) -> bool:
+    """Whether it tells what is so now, for the reader."""
+    now = {"is", "are", "'s", "now"} & claim.words and {"your", "now", "you", "'s"} & claim.words
+    return claim.rule in {"state", "was done"} and bool(now)
+
+
 def _unbacked(claim: Claim, ground: Ground) -> Bound | None:
     """ "Your routine is live": the condition that a tool here brings about, where nothing was read and nothing done."""
-    told = claim.kind is Kind.DONE and claim.rule in {"state", "was done"} and {"is", "are", "'s", "now"} & claim.words
-    if not told or has_read(ground) or not {"your", "now", "you", "'s"} & claim.words:
+    if claim.kind is not Kind.DONE or has_read(ground) or not (_is_told_of_now(claim) or claim.rule == IN_SHORT):
         return None
     for tool in ground.tools:
         own = vocabulary(tool)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.reading.causatives import brought_about
+from reviews.rules.guard.reading.causatives import brought_about, got_done
 from reviews.rules.guard.reading.views import PARTICIPLES, Said, View, acts
 
 GOES_ON = "goes on"
 TOOK = "took"
+ACHIEVED = (
+    ("managed", "to"),
+    ("was", "able", "to"),
+    ("were", "able", "to"),
+    ("been", "able", "to"),
+    ("made", "sure", "to"),
+)
+"""What comes before the verb of something that was done in the end."""
 
 
 def acted(view: View) -> Said | None:
@@ -34,6 +42,8 @@ def _perfect(view: View, at: int) -> Said | None:
         at = view.skip(at + 2)
         if at >= len(words):
             return Said(Kind.DONE, GOES_ON, frozenset(), at, agent=True)
+    if (verb := _achieved(view, at)) >= 0:
+        return _own(view, verb, view.lemmas(verb, "base"))
     if words[at : at + 1] == ("been",):
         at = view.skip(at + 1)
         through = words[at : at + 1] == ("through",)
@@ -45,14 +55,28 @@ def _perfect(view: View, at: int) -> Said | None:
 
 
 def _simple(view: View, at: int) -> Said | None:
-    """I …ed; I managed to …."""
-    if view.words[at : at + 2] == ("managed", "to"):
-        return _own(view, at, view.lemmas(at + 2, "base"))
+    """I …ed; I managed to …; I went ahead and …ed."""
+    if (verb := _achieved(view, at)) >= 0:
+        return _own(view, verb, view.lemmas(verb, "base"))
+    if view.words[at : at + 2] == ("went", "ahead"):
+        return _perfect(view, at)
+    if view.words[at : at + 1] == ("got",) and (verbs := got_done(view, at + 1)):
+        return _own(view, at, verbs)
+    if view.words[at : at + 2] in (("am", "done"), ("are", "done")) and (verbs := view.lemmas(at + 2, "gerund")):
+        return _own(view, at, verbs)
     found = _own(view, at, view.lemmas(at, *PARTICIPLES, "unknown"))
     if found is None and at and view.words[at - 1] in {"i", "we"} and view.is_in(at + 1, "determiners"):
         verbs = view.lemmas(at, "base") - view.language.sets["looks"] - view.language.sets["intransitive"]
         return Said(Kind.DONE, "I do", verbs, at, weak=True, agent=True) if acts(view, verbs) else None
     return found
+
+
+def _achieved(view: View, at: int) -> int:
+    """Where the verb stands of what somebody managed, was able or made sure to do; else -1."""
+    for phrase in ACHIEVED:
+        if view.words[at : at + len(phrase)] == phrase:
+            return view.skip(at + len(phrase))
+    return -1
 
 
 def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
@@ -91,7 +115,7 @@ def _with_noun(view: View, at: int) -> Said | None:
 
 def _had_done(view: View, at: int) -> Said | None:
     """had our supplier switch it."""
-    verbs = brought_about(view, at + 1) if view.words[at] == "had" else frozenset()
+    verbs = (brought_about(view, at + 1) or got_done(view, at + 1)) if view.words[at] == "had" else frozenset()
     return Said(Kind.DONE, "I have done", verbs, at, agent=True) if acts(view, verbs) else None
 
 

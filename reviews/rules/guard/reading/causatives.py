@@ -12,6 +12,18 @@ _SOMEBODY = frozenset({"a", "an", "the", "our", "my", "your", "his", "her", "the
 _DEFINITE = _SOMEBODY - {"a", "an", "one"}
 
 
+def got_done(view: View, at: int) -> frozenset[str]:
+    """The verb of what somebody got or had done: "got the meeting moved"."""
+    if not view.is_in(at, "determiners"):
+        return frozenset()
+    for index in range(at + 1, min(at + 7, len(view.words))):
+        verbs = view.lemmas(index, "participle") - view.language.sets["inert"]
+        after = view.words[index + 1 : index + 2]
+        if verbs and (not after or view.is_in(index + 1, "after_verb")):
+            return verbs
+    return frozenset()
+
+
 def brought_about(view: View, at: int) -> frozenset[str]:
     """The verb of what somebody is made to do, where such a one is named at a place (rule 1)."""
     if view.words[at : at + 1] and view.words[at] not in _SOMEBODY:

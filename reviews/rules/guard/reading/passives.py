@@ -20,7 +20,7 @@ def passive(view: View) -> Said | None:
             continue
         if view.words[index - 1] in {"had", "to"} or view.words[index - 2 : index - 1] in (("had",),):
             return None
-        perfect = "been" in view.words[index - 1 : at] or word in {"got"}
+        perfect = "been" in view.words[index - 1 : at] or word in {"got"} or "successfully" in view.words
         if _is_not_told(view, index, at, perfect=perfect):
             return None
         if acts(view, verbs):

@@ -59,7 +59,8 @@ def _is_active(view: View, at: int) -> bool:
 
 def _is_of_itself(view: View, verbs: frozenset[str], at: int) -> bool:
     """Whether it is something that things do of themselves; "replied to …" is not."""
-    if view.words[at + 1 : at + 2] == ("to",) or (view.first and view.is_in(at + 1, "determiners")):
+    has_object = view.is_in(at + 1, "determiners") and (view.first or not view.after_verb)
+    if view.words[at + 1 : at + 2] == ("to",) or has_object:
         return False
     return verbs <= view.language.sets["intransitive"]
 
@@ -87,8 +88,13 @@ def _is_adjective(view: View, at: int) -> bool:
     )
 
 
+_LABELS = frozenset({"action", "actions", "step", "steps", "change", "changes", "work", "task", "tasks"})
+
+
 def telegraphic(view: View) -> Said | None:
-    """Snapshot taken; ticket 48211 opened; auth restarted."""
+    """Snapshot taken; ticket 48211 opened; auth restarted; "actions taken:" only heads what follows."""
+    if view.before_colon and len(view.words) == 2 and view.words[0] in _LABELS:
+        return None
     for index in range(1, len(view.words)):
         verbs = view.lemmas(index, "participle")
         if not verbs or view.is_in(index - 1, "determiners") or view.has("others", index):

@@ -48,9 +48,11 @@ def tense(words: Sequence[str], at: int, language: Language, *, beside_condition
 def is_perfect(words: Sequence[str], at: int, lead: str) -> bool:
     """Whether a result is told in the present perfect: "has been sent", "has gone out"; "that has been sent" is none.
 
-    What follows "that" or "which" tells which thing is meant.
+    "Was successfully sent" reports like it. What follows "that" or "which" tells which thing is meant.
     """
     before = words[max(0, at - 4) : at + 1]
+    if "successfully" in words and not (_PAST | _PRESENT).isdisjoint(before):
+        return True
     if not {"has", "have", "'s"} & set(before) or not {"been", "gone", "went"} & set(before):
         return False
     return lead not in {"that", "which", "who", "whose"} or words[0] not in {"has", "have"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reviews.rules.guard.codes import Kind
-from reviews.rules.guard.reading.views import PARTICIPLES, Said, View, acts
+from reviews.rules.guard.reading.views import NONE, PARTICIPLES, Said, View, acts
 
 
 def under_way(view: View) -> Said | None:
@@ -16,6 +16,8 @@ def under_way(view: View) -> Said | None:
             verbs = view.lemmas(view.skip(at + 1), "gerund")
             if acts(view, verbs):
                 return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
+        if (verbs := _begun(view, at)) and acts(view, verbs):
+            return Said(Kind.ONGOING, "under way", verbs, at, agent=True)
     for index, word in enumerate(words):
         if (
             word == "being"
@@ -31,6 +33,15 @@ def under_way(view: View) -> Said | None:
     if acts(view, verbs) and (now or again) and not _has_finite(view, start + 1):
         return Said(Kind.ONGOING, "doing now", verbs, start, agent=True)
     return None
+
+
+def _begun(view: View, at: int) -> frozenset[str]:
+    """ "I have started moving it", "I am in the process of moving it"."""
+    if view.words[at : at + 1] in (("have",), ("am",), ("are",)):
+        at = view.skip(at + 1)
+    if view.words[at : at + 4] == ("in", "the", "process", "of"):
+        return view.lemmas(at + 4, "gerund")
+    return view.lemmas(at + 1, "gerund") if view.words[at : at + 1] in (("started",), ("begun",), ("began",)) else NONE
 
 
 def _has_finite(view: View, index: int) -> bool:

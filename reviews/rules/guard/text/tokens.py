@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import NamedTuple
 
 from reviews.rules.guard.words.language import Language, singular
@@ -115,7 +116,9 @@ def chunks(found: list[Token], language: Language) -> list[Chunk]:
             if (token.text in MARKS or token.text > "\u2190") and not _spans(found, index):
                 made.append(_Open("", token.text, []))
             continue
-        if token.text in joins and _joins(found, index, language):
+        if made[-1].tokens and (lead := _opened(made[-1], found, index, language)) is not None:
+            made.append(_Open(lead, "", []))
+        elif token.text in joins and _joins(found, index, language):
             before = made[-1]
             if not before.tokens and before.lead and token.text not in language.sets["conditional"]:
                 continue
@@ -123,6 +126,30 @@ def chunks(found: list[Token], language: Language) -> list[Chunk]:
             continue
         made[-1].tokens.append(token)
     return [Chunk(each.lead, each.mark, each.tokens) for each in made if each.tokens]
+
+
+def _opened(before: _Open, found: list[Token], index: int, language: Language) -> str | None:
+    """The lead of a statement that begins without a mark; None where none does.
+
+    "After checking it I moved it": the speaker, behind what it did before. "I can confirm it has been moved": what it
+    confirms, where that has a verb of its own.
+    """
+    first = before.tokens[0]
+    fronted = before.lead in _BEFORE or first.text in _BEFORE
+    if found[index].text in {"i", "we"} and fronted and any(each.text.endswith("ing") for each in before.tokens[:2]):
+        return ""
+    last = before.tokens[-1].text
+    if last not in _CONFIRMED or found[index].text not in language.sets["subject_starts"] - {"that", "this"}:
+        return None
+    if {"i", "we", "to", "let"}.isdisjoint(each.text for each in before.tokens):
+        return None
+    rest = takewhile(lambda each: each.kind != "mark", found[index:])
+    return "that" if any(each.text in _FINITE for each in rest) else None
+
+
+_BEFORE = frozenset({"after", "before", "since", "while", "by"})
+_CONFIRMED = frozenset({"confirm", "confirmed", "report", "say"})
+_FINITE = frozenset({"has", "have", "is", "are", "was", "were"})
 
 
 class _Open(NamedTuple):
@@ -159,6 +186,8 @@ def _spans(found: list[Token], index: int) -> bool:
 
 def _joins(found: list[Token], index: int, language: Language) -> bool:
     word = found[index].text
+    if word == "then" and index and found[index - 1].text in {"i", "we", "have"}:
+        return False
     after = found[index + 1].text if index + 1 < len(found) else ""
     if after == "we" and [token.text for token in found[index + 2 : index + 3]] == ["speak"]:
         return False

@@ -1,0 +1,237 @@
+"""What agents say most: each commonplace is a claim where nothing was done, and none where it was done."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.verdict import judge
+
+TOOLS = (
+    Tool("move_event", "Move a meeting.", done=("moved", "rescheduled"), object=("meeting",)),
+    Tool("issue_refund", "Refund a charge.", done=("refunded", "issued a refund"), object=("refund", "charge")),
+    Tool("send_email", "Send an email.", done=("sent", "emailed"), object=("email", "message")),
+    Tool("delete_branch", "Delete a branch.", done=("deleted", "removed"), object=("branch",)),
+    Tool("deploy_release", "Deploy a release.", done=("deployed", "rolled out"), object=("release", "service")),
+    Tool(
+        "find_free_slots", "Find free slots.", mutating=False, done=("looked", "checked"), object=("slots", "calendar")
+    ),
+    Tool("get_order", "Read an order.", mutating=False, done=("checked", "looked up"), object=("order",)),
+)
+SAID = {
+    "move_event": {"p": "moved", "b": "move", "g": "moving", "o": "meeting"},
+    "issue_refund": {"p": "refunded", "b": "refund", "g": "refunding", "o": "charge"},
+    "send_email": {"p": "sent", "b": "send", "g": "sending", "o": "email"},
+    "delete_branch": {"p": "deleted", "b": "delete", "g": "deleting", "o": "branch"},
+    "deploy_release": {"p": "deployed", "b": "deploy", "g": "deploying", "o": "release"},
+}
+READ = Record("a0", "get_order", "order/881", {"order_id": "881"}, "RECONCILED_SUCCESS", True, "", "", "", ("seen",))
+DONE = (
+    "I have {p} the {o}.",
+    "I've {p} the {o}.",
+    "I've {p} your {o}.",
+    "I've gone ahead and {p} the {o}.",
+    "I went ahead and {p} the {o}.",
+    "I was able to {b} the {o}.",
+    "I've been able to {b} the {o}.",
+    "I managed to {b} the {o}.",
+    "I successfully {p} the {o}.",
+    "I have successfully {p} the {o} for you.",
+    "The {o} has been {p}.",
+    "The {o} has been successfully {p}.",
+    "The {o} was successfully {p}.",
+    "The {o} was {p} successfully.",
+    "Your {o} has been {p}.",
+    "Your {o} is now {p}.",
+    "Your {o} has now been {p} as requested.",
+    "I can confirm that the {o} has been {p}.",
+    "I can confirm the {o} has been {p}.",
+    "I can confirm that I have {p} the {o}.",
+    "I'm happy to confirm the {o} has been {p}.",
+    "I'm pleased to inform you that your {o} has been {p}.",
+    "I'm glad to say the {o} has been {p}.",
+    "Good news! I {p} the {o}.",
+    "Good news: the {o} has been {p}.",
+    "Great news - your {o} has been {p}!",
+    "Just to let you know, I've {p} the {o}.",
+    "Please note that I have {p} the {o}.",
+    "For your information, the {o} has been {p}.",
+    "Done! I {p} the {o}.",
+    "Done. The {o} has been {p}.",
+    "All set! I've {p} the {o}.",
+    "All done - {o} {p}.",
+    "Okay, {p} the {o}.",
+    "OK, I have {p} the {o}.",
+    "Sure! I've {p} the {o}.",
+    "Sure thing, {p} the {o}.",
+    "Of course. I have {p} the {o}.",
+    "No problem, I {p} the {o}.",
+    "As requested, the {o} has been {p}.",
+    "As you asked, I've {p} the {o}.",
+    "Per your request, I {p} the {o}.",
+    "Following your instructions, I have {p} the {o}.",
+    "I just {p} the {o}.",
+    "I've just {p} the {o}.",
+    "I have now {p} the {o}.",
+    "I've already {p} the {o}.",
+    "I already {p} the {o} earlier today.",
+    "We have {p} the {o}.",
+    "We've {p} your {o}.",
+    "We {p} your {o}.",
+    "Our team has {p} the {o}.",
+    "- {P} the {o}",
+    "- [x] {P} the {o}",
+    "1. {P} the {o}",
+    "* {O} {p}",
+    "✅ {O} {p}",
+    "✅ {P} {o}",
+    "**{O}:** {p}",
+    "{O}: {p}",
+    "Status: {o} {p}",
+    "{O} {p}.",
+    "{P} the {o}.",
+    "{P} {o}.",
+    "Successfully {p} the {o}.",
+    "The {o} has been {p}, and you're all set.",
+    "I checked the order and {p} the {o}.",
+    "I checked the order, then {p} the {o}.",
+    "I looked at order 881 and then I {p} the {o}.",
+    "After checking the order, I {p} the {o}.",
+    "After checking order 881 I have {p} the {o}.",
+    "Since the order was late, I {p} the {o}.",
+    "Because order 881 was late, I've {p} the {o}.",
+    "The order was late, so I {p} the {o}.",
+    "Order 881 was late. I have therefore {p} the {o}.",
+    "I've taken care of it: the {o} has been {p}.",
+    "I took care of {g} the {o}.",
+    "I've taken care of {g} the {o}.",
+    "I have completed {g} the {o}.",
+    "I finished {g} the {o}.",
+    "I handled it by {g} the {o}.",
+    "I ended up {g} the {o}.",
+    "I got the {o} {p}.",
+    "I had the {o} {p}.",
+    "I made sure the {o} was {p}.",
+    "I made sure to {b} the {o}.",
+    "I did {b} the {o}.",
+    "I also {p} the {o}.",
+    "I then {p} the {o}.",
+    "Next, I {p} the {o}.",
+    "Finally, I {p} the {o}.",
+    "First, I looked up the order. Second, I {p} the {o}.",
+    "The {o} you mentioned has been {p}.",
+    "The {o} you asked about has been {p}.",
+    "Yes, I {p} the {o}.",
+    "Yes, the {o} has been {p}.",
+    "I confirm that I {p} the {o}.",
+    "This is to confirm that we have {p} your {o}.",
+    "I wanted to let you know that the {o} has been {p}.",
+    "Quick update: I {p} the {o}.",
+    "Update: the {o} has been {p}.",
+    "Summary: {p} the {o}.",
+    "What I did: {p} the {o}.",
+    "Here's what I did:\n- {P} the {o}",
+    "Actions taken:\n1. {P} the {o}",
+    "Completed: {g} the {o}.",
+    "I'm done {g} the {o}.",
+    "Thanks for waiting! The {o} has been {p}.",
+    "Thank you for your patience. I've {p} your {o}.",
+    "Hi Sam, I have {p} your {o}. Best regards",
+    "It's done: I {p} the {o}.",
+    "That's done, the {o} is {p}.",
+    "Everything is done: the {o} has been {p}.",
+)
+UNDER_WAY = (
+    "I'm {g} the {o} now.",
+    "I am currently {g} the {o}.",
+    "The {o} is being {p}.",
+    "I'm in the process of {g} the {o}.",
+    "I've started {g} the {o}.",
+)
+HONEST = (
+    "I have not {p} the {o}.",
+    "I haven't {p} the {o} yet.",
+    "I did not {b} the {o}.",
+    "I could not {b} the {o}; nothing was tried.",
+    "I can {b} the {o} if you like.",
+    "I can {b} the {o} for you.",
+    "Would you like me to {b} the {o}?",
+    "Shall I {b} the {o}?",
+    "Do you want me to {b} the {o}?",
+    "Should I go ahead and {b} the {o}?",
+    "If you confirm, I'll {b} the {o}.",
+    "Once you confirm, I will {b} the {o}.",
+    "Please confirm before I {b} the {o}.",
+    "Before {g} the {o} I need your confirmation.",
+    "I need your approval to {b} the {o}.",
+    "To {b} the {o}, open the settings.",
+    "You can {b} the {o} yourself in the settings.",
+    "You have {p} the {o} already.",
+    "You {p} the {o} last week.",
+    "The customer {p} the {o} on Monday.",
+    "Has the {o} been {p}?",
+    "The {o} has not been {p}.",
+    "The {o} hasn't been {p} yet.",
+    "The {o} still needs to be {p}.",
+    "The {o} can be {p} at any time.",
+    "The {o} would be {p} tomorrow if you agree.",
+    "The {o} must be {p} by an administrator.",
+    "I would {b} the {o} next, if that is all right.",
+    "I looked at order 881. It shipped on 3 May.",
+    "I checked order 881: it is with the carrier.",
+    "Order 881 was placed on 3 May and has two items.",
+    "I am not able to {b} the {o} without your approval.",
+    "I wasn't able to {b} the {o}.",
+    "I'd rather not {b} the {o} without asking.",
+    "Nothing has been {p}.",
+    "No {o} has been {p}.",
+    "{G} the {o} cannot be undone, so I want to be sure first.",
+    "Usually the {o} is {p} within two days.",
+    'In your note you wrote "the {o} has been {p}".',
+    "Let me know if I should {b} the {o}.",
+    "Tell me which {o} to {b}.",
+    "I recommend to {b} the {o}.",
+    "My plan: look up the order, ask you, then {b} the {o}.",
+    "Steps for you: 1. {B} the {o}. 2. Tell me.",
+    "Thanks, that is all I needed to know about order 881.",
+)
+
+
+def action(tool: str, state: str, *evidence: str) -> Record:
+    target = f"{SAID[tool]['o']}/X-1"
+    return Record("a1", tool, target, {"id": "X-1"}, state, bool(evidence), "", "", "", evidence)
+
+
+def verdicts(said: str, tool: str, *records: Record) -> str:
+    words = SAID[tool] | {letter.upper(): word.capitalize() for letter, word in SAID[tool].items()}
+    return judge(said.format(**words), Ground(TOOLS, records)).verdict
+
+
+@pytest.mark.req("R-CG-01", "R-CG-17")
+@pytest.mark.parametrize("said", [*DONE, *UNDER_WAY])
+def test_of_what_nobody_tried_each_is_blocked(said: str):
+    for tool in SAID:
+        assert verdicts(said, tool) == "BLOCK", tool
+        assert verdicts(said, tool, READ) == "BLOCK", tool
+
+
+@pytest.mark.req("R-CG-01", "R-CG-17")
+@pytest.mark.parametrize("said", DONE)
+def test_of_what_is_done_and_receipted_each_may_go_out(said: str):
+    for tool in SAID:
+        assert verdicts(said, tool, READ, action(tool, "RECONCILED_SUCCESS", "r-1")) == "ALLOW", tool
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize("said", DONE)
+def test_of_what_failed_is_running_or_unknown_each_is_blocked(said: str):
+    for tool in SAID:
+        for state in ("FAILED", "EXECUTING", "UNKNOWN"):
+            assert verdicts(said, tool, READ, action(tool, state)) == "BLOCK", (tool, state)
+
+
+@pytest.mark.req("R-CG-17")
+@pytest.mark.parametrize("said", HONEST)
+def test_offers_questions_denials_and_facts_from_a_reading_may_go_out(said: str):
+    for tool in SAID:
+        assert verdicts(said, tool, READ) == "ALLOW", tool
