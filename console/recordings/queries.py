@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -15,6 +15,11 @@ from console.recordings import words
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import ask
 
+LITERALLY: Final = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
+OPENING: Final = 10
+LOOKED_THROUGH: Final = 500
+"""So many messages of a conversation are looked through for the one that its row in a list shows."""
+EACH: Final = "EACH"
 BLOCKED: Final = Q(false_claims__gt=0)
 PLACES: Final = (
     "SELECT recording_id, unnest(conversations) FROM console_recordedword"
@@ -113,6 +118,20 @@ def conversations(
     return Found(found[:limit], _place(found[limit - 1]) if len(found) > limit else None)
 
 
+def said(tenant_id: UUID, recording_id: UUID, numbers: list[int], text: str = "") -> dict[int, tuple[int, str]]:
+    """By conversation, the message to show of it in a list: the first with a word of `text`, else the user's first."""
+    asked = [f"%{word.translate(LITERALLY)}%" for word in words.asked(text)]
+    rows = ask(
+        "SELECT c.number, m.number, m.text FROM unnest($3::integer[]) c (number) CROSS JOIN LATERAL ("
+        " SELECT number, text FROM console_recordedmessage WHERE tenant_id = $1 AND recording_id = $2"
+        " AND conversation = c.number AND number < $4 AND text <> ''"
+        " AND (text ILIKE ANY($5::text[]) OR (cardinality($5::text[]) = 0 AND role = 'user'))"
+        " ORDER BY number LIMIT 1) m",
+        *(tenant_id, recording_id, numbers, LOOKED_THROUGH if asked else OPENING, asked),
+    )
+    return {number: (turn, said) for number, turn, said in rows}
+
+
 def messages(
     tenant_id: UUID, recording_id: UUID, conversation: int, *, since: int = 0, limit: int
 ) -> list[RecordedMessage]:
@@ -177,21 +196,20 @@ def _either(condition: Q, asked: bool | None) -> Q:
 
 def _saying(tenant_id: UUID, text: str) -> Q:
     """Recordings with a conversation in which every word of this stands."""
-    asked = [words.between(word) for word in words.asked(text)]
-    if not asked:
-        return Q(id__in=[])
-    each = " INTERSECT ".join([PLACES] * len(asked))
-    values = [value for least, below in asked for value in (tenant_id, least, below)]
-    return Q(id__in=RawSQL(f"SELECT recording_id FROM ({each}) found", values))
+    asked = [(tenant_id, *words.between(word)) for word in words.asked(text)]
+    return Q(id__in=_all(PLACES, asked, f"SELECT recording_id FROM ({EACH}) found") if asked else [])
 
 
 def _saying_in(tenant_id: UUID, recording_id: UUID, text: str) -> Q:
     """Conversations of a recording in which every word of this stands."""
-    asked = [words.between(word) for word in words.asked(text)]
-    saying = Q() if asked else Q(number__in=[])
-    for least, below in asked:
-        saying &= Q(number__in=RawSQL(PLACES_IN, [tenant_id, least, below, recording_id]))
-    return saying
+    asked = [(tenant_id, *words.between(word), recording_id) for word in words.asked(text)]
+    return Q(number__in=_all(PLACES_IN, asked, EACH) if asked else [])
+
+
+def _all(one: str, asked: list[tuple[Any, ...]], around: str) -> RawSQL:
+    """What is found by every word: one pass over the places of each, not one search for each conversation."""
+    each = " INTERSECT ".join([one] * len(asked))
+    return RawSQL(around.replace(EACH, each), [value for values in asked for value in values])
 
 
 def _behind(place: Place, wanted: Wanted) -> Q:

@@ -13,6 +13,8 @@ from django.urls import reverse
 from console import struck
 from console.models import RecordedConversation, RecordedMessage, Recording
 from console.recordings.forms import KINDS
+from console.recordings.kept import MOST_VALUE
+from console.recordings.words import asked
 from console.transcripts.acts import Trust
 from console.transcripts.printed import BY
 
@@ -31,6 +33,10 @@ BASES: Final = {
     "answer": "only the tool's own answer says so",
     "nothing": "nothing stands behind it",
 }
+MOST_SHOWN: Final = 200
+MOST_BEFORE: Final = 60
+LONG: Final = 1_000
+"""What is longer stands folded in a conversation."""
 _FIGURES: Final = ("phantom", "argument_hallucination", "valid_execution_failed", "value_mismatch")
 
 
@@ -64,16 +70,33 @@ def codes(slug: str, row: Recording) -> list[dict[str, Any]]:
     return [{"code": code, "count": count, "href": _address(slug, row, code=code)} for code, count in order if count]
 
 
-def conversations(slug: str, rows: Iterable[RecordedConversation]) -> list[dict[str, Any]]:
-    """Conversations in the list of a recording."""
-    return [
-        {
-            "row": row,
-            "href": reverse("recorded-conversation", args=[slug, row.recording_id, row.number]),
-            "kinds": [KINDS[kind] for kind in row.kinds if kind in KINDS and kind != "valid"],
-        }
-        for row in rows
-    ]
+def conversations(
+    slug: str, rows: Iterable[RecordedConversation], said: Mapping[int, tuple[int, str]], sought: str = ""
+) -> list[dict[str, Any]]:
+    """Conversations in the list of a recording, each with a message of it, cut around the words that were sought."""
+    return [_listed(slug, row, said.get(row.number), sought) for row in rows]
+
+
+def excerpt(text: str, sought: Iterable[str]) -> str:
+    """A text in a line or two: from its beginning, or around the first of these words."""
+    plain = " ".join(text.split())
+    places = [place for place in (plain.lower().find(word) for word in sought) if place >= 0]
+    start = plain.rfind(" ", 0, max(min(places, default=0) - MOST_BEFORE, 0)) + 1
+    cut = plain[start : start + MOST_SHOWN]
+    return f"{'…' if start else ''}{cut}{'…' if start + MOST_SHOWN < len(plain) else ''}"
+
+
+def _listed(slug: str, row: RecordedConversation, said: tuple[int, str] | None, sought: str) -> dict[str, Any]:
+    href = reverse("recorded-conversation", args=[slug, row.recording_id, row.number])
+    turn, text = said or (0, "")
+    return {
+        "row": row,
+        "href": href,
+        "kinds": [KINDS[kind] for kind in row.kinds if kind in KINDS and kind != "valid"],
+        "said": excerpt(text, asked(sought)),
+        "said_href": at_message(href, turn) if sought else "",
+        "turn": turn,
+    }
 
 
 def findings(row: RecordedConversation, address: str) -> list[dict[str, Any]]:
@@ -98,6 +121,7 @@ def message(row: RecordedMessage, address: str) -> dict[str, Any]:
         "false": false,
         "stand": [each | {"word": BASES[each["basis"]]} for each in row.claims if not each["code"]],
         "calls": [_call(each, address) for each in row.calls],
+        "answers": [each | {"length": _length(each["content"])} for each in row.answers],
     }
 
 
@@ -112,11 +136,18 @@ def _call(call: dict[str, Any], address: str) -> dict[str, Any]:
         **call,
         "word": KINDS.get(call["category"], call["category"]),
         "is_valid": call["category"] == "valid",
+        "length": _length(call["arguments"]),
         "family": "false" if bad else "partial" if call["contradicted"] else "",
         "answer_href": "" if call["answered"] is None else at_message(address, call["answered"]),
         "differences": [each | {"by": BY[each["where"]]} for each in call["differences"]],
         "predicates": [each | {"by": BY[each["where"]]} for each in call["predicates"] if is_unmet(each)],
     }
+
+
+def _length(value: str) -> str:
+    """How much of a long value is there; nothing of a short one."""
+    first = "the first " if len(value) == MOST_VALUE else ""
+    return f"{first}{len(value)} characters" if len(value) > LONG else ""
 
 
 def is_unmet(predicate: Mapping[str, Any]) -> bool:

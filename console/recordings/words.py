@@ -20,8 +20,9 @@ from typing import Any, Final
 
 MOST_LETTERS: Final = 64
 MOST_ASKED: Final = 10
-PORTION: Final = 100_000
-"""So many places of words are held in memory at a time."""
+MOST_PLACES: Final = 400_000
+MOST_WORDS: Final = 100_000
+"""So many places of words, and so many words, are held in memory at a time."""
 SHORTEST_BEGINNING: Final = 3
 LAST: Final = "\U0010ffff"
 
@@ -65,7 +66,7 @@ def rows(conversations: Iterable[Mapping[str, Any]], messages: Iterable[Mapping[
             if not places or places[-1] != conversation:
                 places.append(conversation)
                 count += 1
-        if count >= PORTION:
+        if count >= MOST_PLACES or len(held) >= MOST_WORDS:
             yield from _numbered(held, number)
             number, count = number + len(held), 0
             held.clear()

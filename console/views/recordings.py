@@ -68,6 +68,7 @@ def conversation(request: Request, recording_id: UUID, number: int) -> HttpRespo
         "here": "agents",
         "recording": row,
         "conversation": found,
+        "beside": [each for each in (number - 1, number + 1) if 0 < each <= row.conversations],
         "findings": shown.findings(found, request.path),
         "messages_shown": [shown.message(each, request.path) for each in listed[:MESSAGES]],
         "earlier": "" if earlier is None else shown.at_message(request.path, earlier),
@@ -102,9 +103,11 @@ def _recording(request: Request, row: Any, *, form: EraseRecording | None = None
     coded = shown.codes(slug, row)
     filters = ConversationFilter(given, codes=sorted(each["code"] for each in coded))
     behind = _place(given.get("after", ""))
-    found = Found([], None)
+    found, sought = Found([], None), ""
     if filters.is_valid():
         found = queries.conversations(request.tenant.id, row.id, filters.wanted(), behind=behind, limit=PAGE)
+        sought = filters.wanted().words
+    said = queries.said(request.tenant.id, row.id, [each.number for each in found.rows], sought)
     context = {
         "here": "agents",
         "recording": row,
@@ -114,7 +117,7 @@ def _recording(request: Request, row: Any, *, form: EraseRecording | None = None
         "figures": shown.figures(slug, row),
         "codes": coded,
         "filters": filters,
-        "conversations": shown.conversations(slug, found.rows),
+        "conversations": shown.conversations(slug, found.rows, said, sought),
         "first": _address(request) if behind else "",
         "further": _address(request, after=str(found.behind)) if found.behind else "",
         "keeping": keeping.keeping(row),

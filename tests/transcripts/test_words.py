@@ -57,14 +57,15 @@ def test_a_search_asks_for_so_many_words_and_no_more():
     assert words.asked("one One ONE") == ["one"]
 
 
-def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch):
+@pytest.mark.parametrize("most", ["MOST_PLACES", "MOST_WORDS"])
+def test_rows_hold_the_places_of_each_word_a_portion_at_a_time(monkeypatch, most):
     talks = [{"number": number, "label": f"talk-{number}"} for number in (1, 2, 3)]
     said = [{"conversation": number, "text": "Yes.", "calls": [{"tool": "send_email"}]} for number in (1, 2, 2, 3)]
     whole = {row["word"]: row["conversations"] for row in words.rows(talks, said)}
     assert whole["yes"] == whole["email"] == whole["talk"] == [1, 2, 3]
     assert whole["talk-2"] == [2]
 
-    monkeypatch.setattr(words, "PORTION", 5)
+    monkeypatch.setattr(words, most, 5)
     parts = list(words.rows(talks, said))
     assert [row["number"] for row in parts] == list(range(1, len(parts) + 1))
     for word, places in whole.items():

@@ -362,6 +362,35 @@ def test_a_list_of_recordings_keeps_its_filters_when_it_goes_on(stage, reader, t
     assert 'href="/t/orchid/recordings?file=jsonl&amp;words=jsonl"' in page
 
 
+def test_a_row_shows_what_was_said_and_a_search_leads_to_the_message(stage, reader, tmp_path):
+    long = f"{'Well. ' * 100}My parrot_1 died. {'So it is. ' * 100}"
+    path = address(imported(recording(tmp_path, [user("Hello there."), agent("Yes?"), user(long)]))[1])
+    assert "Hello there." in words(reader.page(path))
+    page = reader.page(path, words="parrot_1 hello")
+    assert f'href="/t/orchid/{path}/1?from=0#message-0"' in page
+    page = reader.page(path, words="parrot")
+    assert f'href="/t/orchid/{path}/1?from=2#message-2"' in page
+    assert re.search(r"message 2 : …Well. [^…]*My parrot_1 died. [^…]*…", words(page))
+    assert "message 0" not in words(reader.page(path, words="talk-1"))
+
+
+def test_conversations_lead_to_those_beside_them(stage, reader, tmp_path):
+    path = address(imported(recording(tmp_path, GOOD, BAD, GOOD))[1])
+
+    def beside(number):
+        return re.findall(rf'href="/t/orchid/{path}/(\d)"', reader.page(f"{path}/{number}"))
+
+    assert (beside(1), beside(2), beside(3)) == (["2"], ["1", "3"], ["2"])
+
+
+def test_long_answers_and_arguments_stand_folded(stage, reader, tmp_path):
+    talk = [user("Send it."), *asks("send_email", {"ok": "z" * 1500}, to="a@b.c", body="y" * 5000), agent("Well.")]
+    page = words(reader.page(f"{address(imported(recording(tmp_path, talk, GOOD))[1])}/1"))
+    assert "Answer to call 1, 1510 characters" in page
+    assert "Its arguments, the first 4000 characters" in page
+    assert "z" * 1500 in page
+
+
 def test_every_figure_is_a_door(stage, reader, tmp_path):
     path = address(imported(recording(tmp_path, GOOD, BAD))[1])
     page = unescape(reader.page(path))
