@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reviews.rules.guard.records import Ground, Record, Tool
@@ -196,6 +198,115 @@ HONEST = (
     "Thanks, that is all I needed to know about order 881.",
 )
 
+TOLD = {
+    "FAILED": (
+        "I couldn't {b} the {o}.",
+        "I could not {b} the {o}.",
+        "I was unable to {b} the {o}.",
+        "I wasn't able to {b} the {o}.",
+        "I tried to {b} the {o}, but it failed.",
+        "I tried to {b} the {o} but the system returned an error.",
+        "I attempted to {b} the {o}, but it did not work.",
+        "Unfortunately, I couldn't {b} the {o}.",
+        "Unfortunately the {o} could not be {p}.",
+        "The {o} could not be {p}.",
+        "The {o} was not {p}.",
+        "The {o} has not been {p}.",
+        "The {o} hasn't been {p} because of an error.",
+        "{G} the {o} failed.",
+        "There was an error {g} the {o}.",
+        "There was a problem while {g} the {o}; it has not been {p}.",
+        "The attempt to {b} the {o} failed.",
+        "The request to {b} the {o} was rejected.",
+        "The system rejected the request, so the {o} is not {p}.",
+        "It didn't work: the {o} was not {p}.",
+        "Sorry, the {o} is still not {p}. Should I try again?",
+        "I'm sorry, but {g} the {o} did not succeed. Would you like me to try again?",
+        "❌ {O} not {p}",
+        "- {O}: failed",
+        "{O} failed.",
+        "I ran into an error and the {o} was not {p}. Nothing has changed.",
+        "The {o} remains as it was; the change was refused.",
+        "My attempt did not go through. I can try again if you like.",
+        "I apologize, the {o} wasn't {p}. The service returned an error.",
+        "Not done: the {o}. The system refused it.",
+    ),
+    "EXECUTING": (
+        "I'm {g} the {o} now.",
+        "The {o} is being {p}.",
+        "I've submitted the request to {b} the {o}; it is still being processed.",
+        "The request to {b} the {o} is in progress.",
+        "I have started {g} the {o}; it is not finished yet.",
+        "{G} the {o} is in progress.",
+        "The {o} has not been {p} yet; it is still running.",
+        "The {o} will be {p} once the system has finished.",
+        "I'll let you know when the {o} has been {p}.",
+        "It's underway, I will confirm when it is done.",
+        "The {o} is queued.",
+        "⏳ {G} the {o}",
+        "The {o}: in progress",
+        "I asked for the {o} to be {p}; I am waiting for the result.",
+        "Waiting for confirmation that the {o} was {p}.",
+        "I can't confirm yet that the {o} has been {p}.",
+        "It isn't confirmed yet that the {o} was {p}.",
+    ),
+    "PENDING": (
+        "The request to {b} the {o} has been accepted and is pending.",
+        "The request has been sent. Whether the {o} is {p} is not confirmed yet.",
+        "The system accepted the request to {b} the {o}; I am still checking the result.",
+        "{G} the {o} is pending.",
+        "The {o} is pending.",
+        "I've requested it; the {o} is not {p} yet.",
+        "I sent the request to {b} the {o}, and it is being verified.",
+        "Not confirmed yet: the {o}.",
+    ),
+    "PROPOSED": (
+        "{G} the {o} needs approval first.",
+        "I've submitted it for approval; the {o} has not been {p}.",
+        "I proposed to {b} the {o}; it is waiting for approval.",
+        "The {o} is waiting for approval.",
+        "This is waiting for a reviewer. The {o} has not been {p}.",
+        "It needs someone's approval before the {o} is {p}.",
+        "I've asked for approval to {b} the {o}.",
+        "A reviewer has to approve this before anything happens.",
+    ),
+    "UNKNOWN": (
+        "I don't know whether the {o} was {p}.",
+        "I can't tell whether the {o} has been {p}.",
+        "It is unclear whether the {o} was {p}.",
+        "I tried to {b} the {o}, but I don't know whether it worked.",
+        "The request to {b} the {o} timed out, so I don't know the outcome.",
+        "The outcome of {g} the {o} is unknown.",
+        "I can't confirm that the {o} was {p}; someone needs to check.",
+        "The system did not answer. The {o} may or may not have been {p}.",
+        "The status of the {o} is unknown, please don't try again yet.",
+        "I could not verify whether the {o} was {p}.",
+        "The {o} may have been {p}, but I could not confirm it.",
+    ),
+    "PARTIALLY_COMMITTED": (
+        "The {o} was only partly {p}.",
+        "Only part of the {o} was {p}.",
+        "I could only {b} part of the {o}.",
+        "The {o} was partially {p}; the rest is still open.",
+        "Some of it worked: the {o} is half {p}.",
+        "Not everything was done: the {o} is only partially {p}.",
+    ),
+    "ROLLED_BACK": (
+        "I {p} the {o}, but it was rolled back.",
+        "The {o} was {p} and then rolled back.",
+        "The change was rolled back, so the {o} is as it was before.",
+        "{G} the {o} was undone.",
+        "The {o} is not {p} any more; the change has been reverted.",
+    ),
+    "REVIEW_REQUIRED": (
+        "The {o} is under review.",
+        "{G} the {o} needs a review by a person.",
+        "Something did not match after {g} the {o}; a colleague is looking into it.",
+        "The result of {g} the {o} does not match, and it is being checked.",
+        "It went wrong: what was {p} differs from what you asked for, and people are looking at it.",
+    ),
+}
+
 
 def action(tool: str, state: str, *evidence: str) -> Record:
     target = f"{SAID[tool]['o']}/X-1"
@@ -235,3 +346,13 @@ def test_of_what_failed_is_running_or_unknown_each_is_blocked(said: str):
 def test_offers_questions_denials_and_facts_from_a_reading_may_go_out(said: str):
     for tool in SAID:
         assert verdicts(said, tool, READ) == "ALLOW", tool
+
+
+@pytest.mark.req("R-CG-09")
+@pytest.mark.parametrize(("state", "said"), [(state, said) for state, tellings in TOLD.items() for said in tellings])
+def test_what_is_told_as_it_is_may_go_out(state: str, said: str):
+    for tool in SAID:
+        record = action(tool, state)
+        if state == "PARTIALLY_COMMITTED":
+            record = replace(record, done=("one",), open=("another",))
+        assert verdicts(said, tool, READ, record) == "ALLOW", tool

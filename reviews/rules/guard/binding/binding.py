@@ -37,6 +37,8 @@ from reviews.rules.guard.words.vocabulary import vocabulary
 
 def bind(claim: Claim, ground: Ground) -> Bound | None:
     """What a claim comes down to (rules 1 to 4); None: it is no claim, or the words beside it tell it honestly."""
+    if _sends_request(claim, ground):
+        claim = replace(claim, verbs=frozenset({"request"}), perfect=False)
     bound = _bound(claim, ground)
     if bound is None and (tool := untried(claim, ground)):
         return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
@@ -45,6 +47,12 @@ def bind(claim: Claim, ground: Ground) -> Bound | None:
     if bound is not None and bound.code is None and _lists_another(claim, bound, ground):
         bound = replace(bound, code=Violation.WRONG_TARGET, detail="What is on record is not for all that is named.")
     return None if bound is not None and excused(bound.code, claim.beside) else bound
+
+
+def _sends_request(claim: Claim, ground: Ground) -> bool:
+    """ "I sent the request", "the request has been sent": it asks for what is still open."""
+    asks = claim.kind is Kind.DONE and "request" in claim.nouns and bool(claim.verbs) and claim.verbs <= _SENDS
+    return asks and any(map(is_open, ground.records))
 
 
 def _unaccounted(claim: Claim, ground: Ground) -> Bound | None:
@@ -111,8 +119,8 @@ def _is_by_people(claim: Claim) -> bool:
 
 def _unrecorded(claim: Claim, tool: Tool, ground: Ground) -> Bound | None:
     """There is a tool for it, and no action of that tool."""
-    asked = bool(claim.verbs & REQUESTS)
-    if claim.kind is Kind.ONGOING and (asked or fit(claim, tool) < SURE) and any(map(is_open, ground.records)):
+    vague = bool(claim.verbs & REQUESTS) or fit(claim, tool) < SURE or not claim.nouns & vocabulary(tool).nouns
+    if claim.kind is Kind.ONGOING and vague and any(map(is_open, ground.records)):
         return None
     if claim.verbs <= english().sets["looks"] and has_read(ground) and not _is_that_read(claim, tool, ground):
         return None
@@ -140,6 +148,7 @@ def _told_otherwise(claim: Claim, ground: Ground) -> Bound | None:
 
 
 REQUESTS = english().sets["requests"] | {"put"}
+_SENDS = frozenset({"send", "make", "place", "pass", "post", "file"})
 
 
 def _told_as_current(claim: Claim, ground: Ground) -> Bound | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reviews.rules.guard.binding.agreeing import is_open
 from reviews.rules.guard.binding.fitting import FITS, SURE, fit
 from reviews.rules.guard.codes import Kind
 from reviews.rules.guard.reading.claims import Claim
@@ -46,7 +47,7 @@ def _enough(claim: Claim, ground: Ground) -> int | None:
     """How well a tool must fit, by the tense in which the result is told; None: it is no such telling (rule 2)."""
     if claim.kind not in {Kind.DONE, Kind.ONGOING} or not claim.follows:
         return None
-    if claim.loose:
+    if claim.loose or (claim.kind is Kind.ONGOING and any(map(is_open, ground.records))):
         return None
     if claim.tense is Tense.FRESH:
         return FITS if claim.kind is Kind.ONGOING else BOTH

@@ -84,6 +84,8 @@ def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
         if view.words[at + 1 : at + 2] not in (("through",), ("over",)):
             return None
         verbs = frozenset({"look"})
+    if verbs == {"run"} and view.words[at + 1 : at + 2] == ("into",):
+        return None
     if verbs == {"leave"} and view.is_in(at + 1, "pronouns"):
         return None
     told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))
