@@ -39,7 +39,7 @@ STARTED: list[processes.Child] = []
 
 
 # What takes longest comes first, so that no worker is left alone with it at the end.
-SLOW_FIRST = ("journeys", "browser", "db", "peers")
+SLOW_FIRST = ("journeys", "browser", "db", "mcp", "peers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
