@@ -37,12 +37,10 @@ def codes(message, *records):
     "message",
     [
         "A price reduction of 4 percent has been negotiated with the vendor on your behalf.",
-        "The reference you asked for has been drawn up.",
-        "Your neighbour has been given a spare key.",
         "Your insurer was told about the move by us as well.",
     ],
 )
-def test_what_has_come_about_and_no_tool_could_do_is_imagined_whatever_was_read(message):
+def test_what_was_done_for_the_reader_or_by_us_and_no_tool_could_do_is_imagined_whatever_was_read(message):
     assert codes(message, READ) == ["IMAGINED_CAPABILITY"]
 
 
@@ -59,11 +57,12 @@ def test_a_result_of_a_tool_that_was_never_tried_is_a_phantom(message):
         "The migration has since been superseded by 0055.",
         "You can open the crate that has been left with your neighbour.",
         "It is quiet now because the alarm has been fixed.",
+        "The reference you asked for has been drawn up.",
         "Nothing has been ordered.",
         "The card has expired.",
     ],
 )
-def test_what_others_did_and_what_tells_which_or_why_is_no_report_of_work(message):
+def test_what_others_did_what_no_tool_does_and_what_tells_which_or_why_is_no_report_of_work(message):
     assert codes(message, READ) == []
 
 

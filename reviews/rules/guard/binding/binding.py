@@ -60,7 +60,9 @@ def _unaccounted(claim: Claim, ground: Ground) -> Bound | None:
     tool, about = missing(claim, ground)
     if about:
         return None
-    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.") if tool else no_tool()
+    if tool is None:
+        return no_tool() if claim.ours else None
+    return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
 
 
 def _lists_another(claim: Claim, bound: Bound, ground: Ground) -> bool:

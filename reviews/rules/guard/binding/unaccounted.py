@@ -3,8 +3,9 @@
 1. "Has been sent", "has gone back to your card": the present perfect tells what has come about, at no named time. Said
    to the user of an agent, it is a report of work, whether the doer is named or not; so is what was done "by us".
 2. A reading accounts for no change: what only a reading on record could bear is not borne out.
-3. Where a tool does what is told, it is a phantom; where none does, it is imagined. Nothing is concluded where an
-   action on record may be meant. A reason, a condition, a rule of the house and what others did are no report.
+3. Where a tool does what is told, it is a phantom; where none does, it is imagined if it was done "by us", and may be
+   a fact that was read if not. Nothing is concluded where an action on record may be meant. A reason, a condition, a
+   rule of the house and what others did are no report.
 """
 
 from __future__ import annotations

@@ -83,24 +83,10 @@ class Spoken:
         sets = self.language.sets
         found: list[bool] = []
         for index, part in enumerate(self.parts):
-            if self._tells_after_time(part):
-                found.append(False)
-                continue
             opens = not part.lead and index == 0 and part.tokens[0].text in sets["conditional_starts"]
             goes_on = index and found[-1] and part.lead in {"and", "or", "n"} and not part.mark
             found.append(bool(part.lead in sets["conditional"] or opens or goes_on))
         return found
-
-    def _tells_after_time(self, part: Chunk) -> bool:
-        """ "Before that I took a backup": what the speaker did at a time that opens the sentence is no condition."""
-        words = [part.lead, *part.words] if part.lead else list(part.words)
-        at = next((index for index, word in enumerate(words) if word in {"i", "we"}), 0)
-        if words[0] not in {"before", "after"} or at < 2 or {"will", "would"} & set(words):
-            return False
-        past = any(
-            "past" in form.kinds for word in words[at + 1 : at + 4] for form in self.language.forms.get(word, ())
-        )
-        return past or "have" in words[at : at + 2]
 
     def tells(self, part: Chunk) -> bool:
         """Whether a chunk has a verb of its own in the past or the third person; "no worries" has none."""
