@@ -40,7 +40,7 @@ def odd(claim: Claim, record: Record, own: Held, hits: int) -> int:
     found = _opposites(small, own) + _weekdays(small, own)
     if _FIGURE.search(small):
         small = _THOUSANDS.sub("", small)
-        found += _numbered(small, record) + _versions(quote, record)
+        found += _numbered(small, record) + _versions(quote, record) + _currency(small, record)
     found += _counts(small, record)
     found += _codes(quote, record) if "`" in quote else 0
     return found or _names(quote, record, own, hits)
@@ -82,6 +82,34 @@ _THOUSANDS = re.compile(
     r"|(?<=\d),(?=\d{3}\b)"
 )
 _QUANTITIES = frozenset({"qty", "quantity", "count"})
+
+
+_DOLLARS = frozenset({"usd", "cad", "aud", "nzd", "sgd", "hkd"})
+_CURRENCIES = {
+    "$": _DOLLARS,
+    "dollar": _DOLLARS,
+    "\u20ac": frozenset({"eur"}),
+    "euro": frozenset({"eur"}),
+    "\u00a3": frozenset({"gbp"}),
+    "pound": frozenset({"gbp"}),
+    "\u00a5": frozenset({"jpy", "cny"}),
+    **{code: frozenset({code}) for code in (*_DOLLARS, "eur", "gbp", "chf", "jpy", "cny", "inr", "sek", "nok", "dkk")},
+}
+_CURRENCY = re.compile(
+    r"([$\u20ac\u00a3\u00a5])\s?\d|\b([a-z]{3}) ?\d|\d\s?([\u20ac\u00a3])|\d ([a-z]{3})\b|\d (dollar|euro|pound)s?\b"
+)
+
+
+def _currency(quote: str, record: Record) -> int:
+    """Money in another currency than the action's."""
+    own = {str(value).lower() for name, value in record.arguments.items() if "currency" in name.lower()} & set(
+        _CURRENCIES
+    )
+    if not own:
+        return 0
+    found = (next(filter(None, each)) for each in _CURRENCY.findall(quote))
+    said = [_CURRENCIES[each] for each in found if each in _CURRENCIES]
+    return int(bool(said) and not any(own & each for each in said))
 
 
 def _numbered(quote: str, record: Record) -> int:

@@ -195,13 +195,18 @@ def _is_ended(found: Said) -> bool:
 
 
 def _listed(spoken: Spoken, index: int) -> tuple[Value, ...]:
-    """The id that is named with "and" behind a claim: "I removed c1 and c2"."""
-    if not spoken.values or index + 1 >= len(spoken.parts):
+    """The ids that are listed behind a claim, the last with "and": "I removed c1 and c2", "both, c1 and c2"."""
+    if not spoken.values:
         return ()
-    following = spoken.parts[index + 1]
-    if following.lead != "and" or len(following.tokens) > 2:
-        return ()
-    return _ids(spoken, following)
+    found: tuple[Value, ...] = ()
+    for part in spoken.parts[index + 1 :]:
+        ids = _ids(spoken, part) if len(part.tokens) <= 2 else ()
+        if not ids or not (part.lead == "and" or part.mark == ","):
+            return ()
+        found += ids
+        if part.lead == "and":
+            return found
+    return ()
 
 
 def _hints(spoken: Spoken, index: int) -> tuple[Value, ...]:
