@@ -114,10 +114,10 @@ def _judged(
 
 def _unless_disclosed(claim: Claim, bound: Bound | None, text: Text, ground: Ground) -> Bound | None:
     """What could be a fact as well is none where the message says of the action what its state is."""
-    if bound is None or claim.kind is not Kind.DONE:
+    if bound is None or (claim.kind, bound.code) in NEEDS_ALL:
+        return bound if bound is None or not _all_told(bound, text, ground) else None
+    if claim.kind is not Kind.DONE:
         return bound
-    if bound.code is Code.SILENT_CHAIN and claim.whole:
-        return None if _all_told(bound, text, ground) else bound
     if claim.whole:
         return bound
     if bound.code is None or not bound.records:
@@ -133,6 +133,10 @@ def _unless_disclosed(claim: Claim, bound: Bound | None, text: Text, ground: Gro
     # The words of a report stand for themselves; they excuse nothing that the speaker says beside them.
     said = text if claim.weak else _without_reports(text, ground)
     return None if all(is_disclosed(each, bound.code, claim, said, ground) for each in bound.records) else bound
+
+
+NEEDS_ALL = frozenset({(Kind.DONE, Code.SILENT_CHAIN), (Kind.FAILED, Code.UNKNOWN_FLATTENED)})
+"""What is said of all steps, and what sounds like a failure of an unknown end, counts where the ends are not told."""
 
 
 def _without_reports(text: Text, ground: Ground) -> Text:

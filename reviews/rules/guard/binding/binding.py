@@ -92,7 +92,8 @@ def _meant(claim: Claim, ground: Ground) -> Bound | None:
         return weak(claim, ground)
     tools = candidates(claim, ground)
     if claim.verbs and claim.verbs <= english().sets["looks"] and _is_by_people(claim):
-        return no_tool()
+        watched = claim.kind is Kind.ONGOING and any(map(is_open, ground.records))
+        return None if watched else no_tool()
     if claim.kind is Kind.FAILED:
         return _told_failed(claim, tools, ground)
     if not tools:

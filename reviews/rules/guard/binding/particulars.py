@@ -40,7 +40,8 @@ def odd(claim: Claim, record: Record, own: Held, hits: int) -> int:
     found = _opposites(small, own) + _weekdays(small, own)
     if _FIGURE.search(small):
         small = _THOUSANDS.sub("", small)
-        found += _numbered(small, record) + _versions(quote, record) + _currency(small, record)
+        found += _numbered(small, record, own) + _versions(_THOUSANDS.sub("", quote), record)
+        found += _currency(small, record)
     found += _counts(small, record)
     found += _codes(quote, record) if "`" in quote else 0
     return found or _names(quote, record, own, hits)
@@ -112,10 +113,13 @@ def _currency(quote: str, record: Record) -> int:
     return int(bool(said) and not any(own & each for each in said))
 
 
-def _numbered(quote: str, record: Record) -> int:
-    """Numbers that name a thing ("card ending in 9902") against the numbers that name the action's."""
+def _numbered(quote: str, record: Record, own: Held) -> int:
+    """Numbers that name a thing ("card ending in 9902") against the numbers that name the action's.
+
+    What the action holds in any of its words is its own: "Visa ending 4417" of "visa-4417".
+    """
     named = _NUMBERED.findall(quote)
-    if not named:
+    if not named or any(number in own.words for number in named):
         return 0
     known = set(_LONG.findall(f"{record.target} {' '.join(record.evidence)}"))
     known |= {str(value) for name, value in record.arguments.items() if str(value).isdigit() and len(str(value)) > 2}

@@ -43,10 +43,11 @@ def _gerund_before(view: View, index: int) -> frozenset[str]:
 
 
 def _is_predicate(view: View, index: int) -> bool:
-    if view.has("negators", index) or view.has("modals", index):
+    """Whether a word tells a failure that has come about: not "without errors", and not what will or may be refused."""
+    if view.has("negators", index) or view.has("modals", index) or "will" in view.words[:index]:
         return False
-    before = view.words[index - 1] if index else ""
-    if before in view.language.sets["determiners"] or before in view.language.sets["others"]:
+    before, sets = view.words[index - 1] if index else "", view.language.sets
+    if before in {"without", "zero", "0"} or before in sets["determiners"] or before in sets["others"]:
         return False
     following = view.words[index + 1] if index + 1 < len(view.words) else ""
-    return following not in view.language.sets["determiners"] or index == 0
+    return following not in sets["determiners"] or index == 0

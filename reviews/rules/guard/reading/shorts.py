@@ -97,7 +97,7 @@ def telegraphic(view: View) -> Said | None:
         return None
     for index in range(1, len(view.words)):
         verbs = view.lemmas(index, "participle")
-        if not verbs or view.is_in(index - 1, "determiners") or view.has("others", index):
+        if not verbs or view.is_in(index - 1, "determiners") or view.has("others", index) or _is_left_over(view, index):
             continue
         if view.has("be", index) or view.has("modals", index) or by_others(view, index + 1):
             return None
@@ -111,6 +111,11 @@ def telegraphic(view: View) -> Said | None:
         weak = verbs <= view.language.sets["intransitive"] and not view.ticked
         return Said(Kind.DONE, "done, told in short", verbs, index, weak=weak)
     return None
+
+
+def _is_left_over(view: View, index: int) -> bool:
+    """ "Nine days left", "as requested": what remains, and what only compares, is no deed."""
+    return view.words[index] == "left" or view.words[index - 1] == "as"
 
 
 def _has_done(view: View, verbs: frozenset[str], index: int) -> bool:

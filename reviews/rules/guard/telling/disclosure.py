@@ -21,6 +21,7 @@ from reviews.rules.guard.codes import Violation
 from reviews.rules.guard.correcting.frames import FRAMED, told
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.records import Ground, Record, Tool
+from reviews.rules.guard.telling.unfinished import tells_unfinished
 from reviews.rules.guard.text.folding import fold
 from reviews.rules.guard.text.text import Text
 from reviews.rules.guard.words.language import english, singular
@@ -92,6 +93,8 @@ def _tells(record: Record, code: Violation, sentence: str, tool: Tool | None) ->
     """Whether a sentence tells it in plain words, or with words of the reason."""
     if any(not _is_own(each, code, tool) for each in plain_words(code, sentence)):
         return True
+    if tells_unfinished(record, code, sentence, tool):
+        return True
     reason = _reason(record, tool)
     named = reason & {singular(word) for word in _TELLING.findall(sentence)} if reason else reason
     return len(named) > 1 or (bool(named) and len(reason) < 3)
@@ -114,8 +117,8 @@ def _words(sentence: str) -> frozenset[str]:
 def _names(record: Record, ground: Ground) -> frozenset[str]:
     """The words of what an action holds, and of what its tool is for."""
     tool = tool_of(record.tool, ground)
-    known = frozenset(word for word in holding(record).words if len(word) > 2)
-    return known | vocabulary(tool).nouns if tool is not None else known
+    known = frozenset(word for word in holding(record).words if len(word) > (1 if word.isdigit() else 2))
+    return known | vocabulary(tool).nouns | vocabulary(tool).verbs if tool is not None else known
 
 
 def _is_own(words: str, code: Violation, tool: Tool | None) -> bool:

@@ -19,6 +19,7 @@ _OPEN = (
     r"|\bno (?:ack|answer|reply|confirmation|response|receipt)\b|\bwait(?:s|ing)? (?:for|on)\b(?! you\b)"
     r"|\bstill (?:open|running|waiting|outstanding|missing|queued|under|in|to|on|being|needs?)\b"
     r"|\b(?:has|have|is|are)(?: not|n't)(?: \w+){0,2} (?:yet|confirmed|acknowledged|answered|arrived)\b"
+    r"|(?:\bnot\b|\bno\b|\bnothing\b|n't\b)[^.;]{0,40}\b(?:so far|at this (?:time|point)|as of now|until now|to date)\b"
     r"|\bnothing (?:is|has been)(?: \w+){1,2} yet\b|\bbeing (?:checked|verified|confirmed)\b"
 )
 _UNKNOWN = (
@@ -35,10 +36,16 @@ _UNDONE = (
     r"\b(?:recalled|reversed|undone|reverted|withdrawn|rescinded|restored|reinstated|recredited)\b"
     r"|\b(?:rolled|taken|put) back\b|\bback (?:to|where)\b|\bagain\b"
 )
+_RECOVERING = (
+    r"\breview|\bnot final\b|\bbeing (?:checked|sorted|looked|fixed|corrected|undone|investigated)\b|\bon hold\b"
+    r"|\b(?:lies|is|are|sits?|waits?) with (?:a|an|our|the|their) \w+|\binvestigat|\bdoes(?: not|n't) match\b"
+    r"|\bmismatch"
+)
 _SAID = {
     Violation.PREMATURE: re.compile(f"{_OPEN}|{_UNKNOWN}"),
     Violation.UNKNOWN_FLATTENED: re.compile(f"{_OPEN}|{_UNKNOWN}"),
     Violation.OVERSTATED: re.compile(_PART),
+    Violation.RECOVERY_OPEN: re.compile(_RECOVERING),
     Violation.REVERSED: re.compile(_UNDONE),
 }
 
