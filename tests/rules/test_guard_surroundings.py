@@ -104,3 +104,28 @@ def test_what_rests_on_something_else_stays(rest: str):
     verdict = judge(f"PO-43877 is cancelled. {rest}", Ground(TOOLS, (action("cancel_order", "EXECUTING", **ORDER),)))
     assert verdict.corrected is not None
     assert verdict.corrected.endswith(rest)
+
+
+FAILED_READ = Record("r0", "ask_docs", "docs/a", {"q": "transports"}, "FAILED", False, "", "", "not found")
+GOOD_READ = Record("r1", "ask_docs", "docs/b", {"q": "transports"}, "RECONCILED_SUCCESS", True, "", "", "", ("b",))
+ASK = Tool("ask_docs", "Ask the documentation.", mutating=False, done=("asked",), object=("question", "transports"))
+
+
+@pytest.mark.req("R-CG-17")
+def test_what_one_reading_failed_to_show_another_of_the_same_tool_may():
+    message = "There are two transports. Stdio transports launch the server."
+    assert judge(message, Ground((*TOOLS, ASK), (FAILED_READ, GOOD_READ))).verdict == "ALLOW"
+
+
+@pytest.mark.req("R-CG-17")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm doing well, thanks.",
+        "I've reached my limit for today.",
+        "I ran into a problem with the page.",
+        "The notes I made are short.",
+    ],
+)
+def test_what_somebody_reaches_runs_into_or_is_like_is_no_act(said: str):
+    assert not codes(said)

@@ -30,9 +30,18 @@ def weak(claim: Claim, ground: Ground) -> Bound | None:
         return _unbacked(claim, ground) or _unsaid(claim, [record for _, record in scored])
     bound = among(claim, [record for score, record in scored if score == best], None)
     wrong = bound is not None and bound.code is Violation.WRONG_TARGET
+    if bound is not None and bound.code is not None and _may_be_of_another_reading(bound, ground):
+        return None
     if bound is not None and wrong and (_is_read(claim, ground) or _is_of_another(claim, bound.records, ground)):
         return None
     return bound
+
+
+def _may_be_of_another_reading(bound: Bound, ground: Ground) -> bool:
+    """Whether it speaks of what a reading failed to show, and another reading of the same tool came to its end."""
+    failed = {record.tool for record in bound.records}
+    came = {each.tool for each in ground.reads if is_settled_well(each)}
+    return bool(failed) and failed <= came
 
 
 def _is_of_another(claim: Claim, records: tuple[Record, ...], ground: Ground) -> bool:

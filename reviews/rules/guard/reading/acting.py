@@ -24,8 +24,8 @@ def acted(view: View) -> Said | None:
     if agent < 0:
         return _acted_too(view)
     words = view.words
-    if agent > 1 and words[agent - 1] == "what":
-        return None  # "The total is what we quoted": it tells which thing is meant.
+    if _tells_which(view, agent):
+        return None
     at = view.skip(agent + 1)
     perfect = words[at : at + 1] in (("have",), ("has",))
     if not perfect and words[at : at + 1] in (("took",), ("gave",), ("had",)):
@@ -33,6 +33,15 @@ def acted(view: View) -> Said | None:
     if words[at : at + 1] == ("did",):
         return None if "all" in words[:agent] else Said(Kind.DONE, "I did", frozenset({"do"}), at, agent=True)
     return _perfect(view, view.skip(at + 1)) if perfect else _simple(view, at)
+
+
+def _tells_which(view: View, agent: int) -> bool:
+    """ "The total is what we quoted", "the notes I made were short": it tells which thing is meant."""
+    words = view.words
+    if agent > 1 and words[agent - 1] == "what":
+        return True
+    named = agent > 1 and view.is_in(0, "determiners") and bool(view.lemmas(agent + 1, "past") & {"make", "give"})
+    return named and view.has_from("be", agent + 2)
 
 
 def _perfect(view: View, at: int) -> Said | None:
@@ -84,8 +93,9 @@ def _own(view: View, at: int, verbs: frozenset[str]) -> Said | None:
         if view.words[at + 1 : at + 2] not in (("through",), ("over",)):
             return None
         verbs = frozenset({"look"})
-    if verbs == {"run"} and view.words[at + 1 : at + 2] == ("into",):
-        return None
+    after = view.words[at + 1] if at + 1 < len(view.words) else ""
+    if (verbs == {"run"} and after == "into") or (verbs <= {"reach", "hit"} and after != "out"):
+        return None  # What somebody runs into or reaches is no act of its own.
     if verbs == {"leave"} and view.is_in(at + 1, "pronouns"):
         return None
     told = "tell" in verbs and view.words[at + 1 : at + 2] in (("you",), ("u",))

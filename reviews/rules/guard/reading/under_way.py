@@ -9,15 +9,9 @@ from reviews.rules.guard.reading.views import NONE, PARTICIPLES, Said, View, act
 def under_way(view: View) -> Said | None:
     """I am …ing, … is being …, …ing now."""
     words = view.words
-    agent = view.agent()
-    if agent >= 0:
-        at = view.skip(agent + 1)
-        if words[at : at + 1] in (("am",), ("are",)) or (words[at : at + 1] == ("is",) and view.is_in(agent, "teams")):
-            verbs = view.lemmas(view.skip(at + 1), "gerund")
-            if acts(view, verbs):
-                return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
-        if (verbs := _begun(view, at)) and acts(view, verbs):
-            return Said(Kind.ONGOING, "under way", verbs, at, agent=True)
+    found = _at_it(view)
+    if found is not None:
+        return found
     for index, word in enumerate(words):
         if (
             word == "being"
@@ -33,6 +27,27 @@ def under_way(view: View) -> Said | None:
     if acts(view, verbs) and (now or again) and not _has_finite(view, start + 1):
         return Said(Kind.ONGOING, "doing now", verbs, start, agent=True)
     return None
+
+
+def _at_it(view: View) -> Said | None:
+    """I am …ing, our team is …ing, I have started …ing; "I'm doing well" is no work."""
+    words, agent = view.words, view.agent()
+    if agent < 0:
+        return None
+    at = view.skip(agent + 1)
+    if words[at : at + 1] in (("am",), ("are",)) or (words[at : at + 1] == ("is",) and view.is_in(agent, "teams")):
+        verb = view.skip(at + 1)
+        verbs = view.lemmas(verb, "gerund")
+        if verbs == {"do"} and (verb + 1 == len(words) or words[verb + 1] in _MOODS):
+            return None
+        if acts(view, verbs):
+            return Said(Kind.ONGOING, "under way", verbs, at + 1, agent=True)
+    if (verbs := _begun(view, at)) and acts(view, verbs):
+        return Said(Kind.ONGOING, "under way", verbs, at, agent=True)
+    return None
+
+
+_MOODS = frozenset({"well", "fine", "good", "great", "okay", "ok", "alright"})
 
 
 def _begun(view: View, at: int) -> frozenset[str]:

@@ -49,6 +49,10 @@ class View:
         words = self.words if upto is None else self.words[:upto]
         return not self.language.sets[name].isdisjoint(words)
 
+    def has_from(self, name: str, start: int) -> bool:
+        """Whether one of the words from a place on is in a set."""
+        return not self.language.sets[name].isdisjoint(self.words[start:])
+
     def is_in(self, index: int, name: str) -> bool:
         """Whether the word at a place is in a set."""
         return 0 <= index < len(self.words) and self.words[index] in self.language.sets[name]
