@@ -26,7 +26,7 @@ from approvals.operations import (
 )
 from approvals.queries import asking, executing
 from ledger.operations import orders as ledger_orders
-from ledger.queries import record
+from ledger.queries import record, running
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -145,7 +145,7 @@ def propose_follow_ups() -> int:
     """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
     at = timezone.now()
     proposed = 0
-    for order in record.orders_due(at=at, proposed=False):
+    for order in running.orders_due(at=at, proposed=False):
         try:
             with tenancy(order.tenant_id):
                 made = follow_ups.propose(
@@ -165,8 +165,8 @@ def propose_follow_ups() -> int:
 def _stop_runs(*, at: datetime) -> None:
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            open_runs = [each.run_id for each in record.unwindings(tenant.id, "OPEN", "STUCK")]
-            waiting = record.actions_waiting_in(tenant.id, open_runs)
+            open_runs = [each.run_id for each in running.unwindings(tenant.id, "OPEN", "STUCK")]
+            waiting = running.actions_waiting_in(tenant.id, open_runs)
         for action_id, run_id in waiting:
             try:
                 with tenancy(tenant.id):

@@ -164,12 +164,12 @@ def _proposed(session: Any, tool: str, path: str) -> UUID:
 
 def _started(tenant: UUID, action_id: UUID) -> None:
     from ledger.operations import record as ledger
-    from ledger.queries import record as queries
+    from ledger.queries import acting
     from ledger.rules.envelope import instant
     from ledger.rules.lifecycle import Ground
 
     at = timezone.now()
-    action = queries.action(tenant, action_id)
+    action = acting.action(tenant, action_id)
     assert action is not None
     kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash, at=at)
     happening = ledger.Happening(
@@ -189,11 +189,11 @@ def _started(tenant: UUID, action_id: UUID) -> None:
 def _observed(tenant: UUID, action_id: UUID) -> None:
     from approvals.queries.sessions import disclosed_contract
     from ledger.operations import record as ledger
-    from ledger.queries import record as queries
+    from ledger.queries import acting
     from reviews.operations import observations
 
     at = timezone.now()
-    action = queries.action(tenant, action_id)
+    action = acting.action(tenant, action_id)
     assert action is not None
     contract = disclosed_contract(tenant, action.contract_digest)
     observations.observe(

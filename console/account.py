@@ -14,7 +14,7 @@ from approvals.queries import asking, executing, sessions, voting
 from console import queries, words
 from console.title import title
 from ledger.operations.record import SYSTEM_ACTOR
-from ledger.queries import record
+from ledger.queries import opening, record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State
@@ -82,7 +82,7 @@ def payload_of(action: Any) -> bytes | None:
     if action.payload_pointer is None:
         return None
     try:
-        return record.opened(action.tenant_id, action.payload_pointer)
+        return opening.opened(action.tenant_id, action.payload_pointer)
     except CannotOpen:
         return None
 

@@ -7,12 +7,12 @@ from typing import Any
 from django.urls import reverse
 
 from console.api.caller import Caller
-from ledger.queries import record
+from ledger.queries import freezing
 
 
 def containment(tenant: Any, caller: Caller, *, agent: str = "", tool: str = "", target: str = "") -> dict[str, Any]:
     """The freezes that cover these, and the ones that could be placed from here."""
-    covering = record.freezes_on(tenant.id, agent=agent, tool=tool, target=target)
+    covering = freezing.freezes_on(tenant.id, agent=agent, tool=tool, target=target)
     stopped = {(each.scope, each.value) for each in covering}
     named = (("target", "This target", target), ("tool", "This tool", tool), ("agent", "This agent", agent))
     return {

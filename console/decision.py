@@ -15,7 +15,7 @@ from console.api.caller import Caller
 from console.contradicted import contradicted, shown
 from console.kin import kin
 from console.sign_in.queries import authenticator_app
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.money import money
 from ledger.rules.refusals import Refused
 from reviews.operations.reports import report_on
@@ -23,7 +23,7 @@ from reviews.operations.reports import report_on
 
 def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The approval page's context; `vote` is there only while this person may vote."""
-    action = record.action(tenant.id, approval.action_id)
+    action = acting.action(tenant.id, approval.action_id)
     assert action is not None
     told = account(tenant, action)
     session = sessions.session(tenant.id, action.session_id)

@@ -16,7 +16,7 @@ from console.forms import Snooze
 from console.kin import kin
 from console.layers import layers, predicates
 from console.standing import decided, readbacks, workbench
-from ledger.queries import record
+from ledger.queries import acting, record
 from reviews import queries as after
 from reviews.operations import runbooks as work
 from reviews.operations.cases import held_of
@@ -35,7 +35,7 @@ _OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
 
 def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
     """The case page's context: nothing in it is decided here."""
-    action = record.action(tenant.id, case.action_id)
+    action = acting.action(tenant.id, case.action_id)
     assert action is not None
     told = account(tenant, action)
     history = record.history(tenant.id, case.id)

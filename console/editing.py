@@ -10,7 +10,7 @@ from django import forms
 from approvals.rules.preflight import shown
 from approvals.rules.revisions import Change, changes
 from console.account import Account, arguments, payload_of, pretty
-from ledger.queries import record
+from ledger.queries import acting
 
 LONGEST_PAYLOAD = 1024 * 1024
 LONGEST_REASON = 2000
@@ -53,7 +53,7 @@ def may_edit(approval: Any, action: Any, roles: frozenset[str]) -> bool:
 
 def revision(told: Account) -> dict[str, Any] | None:
     """The earlier revision that an action stands in for, and what differs from it."""
-    earlier = record.action(told.action.tenant_id, told.action.supersedes) if told.action.supersedes else None
+    earlier = acting.action(told.action.tenant_id, told.action.supersedes) if told.action.supersedes else None
     if earlier is None:
         return None
     before, now = arguments(payload_of(earlier)), arguments(told.payload)

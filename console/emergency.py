@@ -14,7 +14,7 @@ from console.account import happenings, names
 from console.api.caller import Caller
 from console.checklist import checklist
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting, freezing, record
 from reviews import queries as after
 from reviews.operations import runbooks as work
 from reviews.rules import postmortem, recovery_table, runbooks
@@ -43,9 +43,9 @@ def _gathered(tenant: Any, row: Any) -> Gathered:
     return Gathered(
         row=row,
         slug=tenant.slug,
-        actions=record.actions_by_id(tenant.id, linked["action"]),
+        actions=acting.actions_by_id(tenant.id, linked["action"]),
         cases=after.cases_by_id(tenant.id, linked["case"]),
-        freezes=record.freezes_by_id(tenant.id, linked["freeze"]),
+        freezes=freezing.freezes_by_id(tenant.id, linked["freeze"]),
         histories=record.histories(tenant.id, everything),
         names=names(tenant.id),
     )

@@ -16,8 +16,8 @@ from uuid import UUID
 from approvals.queries import asking, sessions
 from console.recordings import queries as recordings
 from ledger.operations import erasure as operations
+from ledger.queries import acting
 from ledger.queries import erasure as queries
-from ledger.queries import record
 from ledger.rules.refusals import Refused
 from ledger.rules.retention import RESTING, Policy, StillOpen, runs_out
 from reviews import queries as after
@@ -122,11 +122,11 @@ def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, An
         action_id = waiting.pop()
         if action_id in found:
             continue
-        action = record.action(tenant_id, action_id)
+        action = acting.action(tenant_id, action_id)
         if action is None:
             raise NoSuchAction(f"There is no action {action_id}.")
         found[action_id] = action
-        waiting += [child.id for child in record.children_of(tenant_id, action_id)]
+        waiting += [child.id for child in acting.children_of(tenant_id, action_id)]
     return found
 
 
@@ -134,5 +134,5 @@ def _goes_whole(tenant_id: UUID, session_id: UUID, actions: dict[UUID, Any]) -> 
     session = sessions.session(tenant_id, session_id)
     if session is None:
         return False
-    others = {row.id for row in record.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()
+    others = {row.id for row in acting.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()
     return others == queries.erased_among(tenant_id, others).keys()

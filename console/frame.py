@@ -13,7 +13,7 @@ from console import queries, words
 from console.intake import intake
 from console.notices import queries as notices
 from console.seal import seal
-from ledger.queries import log, record
+from ledger.queries import freezing, log, record
 from reviews import queries as after
 
 _PLACES: Final = (
@@ -54,7 +54,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "cases": after.waiting(tenant.id, at=request.as_of, most=100)[0],
         "incidents": len(after.incidents(tenant.id, limit=100)),
     }
-    freezes = record.freezes_in_force(tenant.id)
+    freezes = freezing.freezes_in_force(tenant.id)
     return {
         "tenant": tenant,
         "tenants": _tenants(request),

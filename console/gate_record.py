@@ -15,7 +15,7 @@ from approvals.queries import calls
 from approvals.rules import acceptance
 from approvals.rules.acceptance import HEALTHY_PHANTOMS, Tally
 from console import charts, words
-from ledger.queries import record
+from ledger.queries import acting
 
 PERIODS: Final = {
     "day": ("24 hours", timedelta(days=1), timedelta(hours=1)),
@@ -145,6 +145,6 @@ def sliced(tenant_id: UUID, by: str, over: Period) -> dict[Any, Tally]:
 def narrowed(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, Any]:
     """The columns that an outcome stands for."""
     if outcome == "failed":
-        broken = record.failed_executions(tenant_id, since=over.since, until=over.until)
+        broken = acting.failed_executions(tenant_id, since=over.since, until=over.until)
         return {"accepted": True, "action_id__in": broken}
     return dict(_OUTCOMES.get(outcome, {}))

@@ -10,7 +10,7 @@ from approvals.operations import emergencies
 from approvals.queries import approvers
 from approvals.rules.emergency import Finding
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.effects import SideEffectClass
 from reviews.operations import incidents
 from reviews.rules.incidents import Kind, severity_of
@@ -40,7 +40,7 @@ def overdue(used: Any, at: datetime) -> None:
 
 
 def _alarm(used: Any, what: str, *, by: ledger.Actor, at: datetime) -> None:
-    action = record.action(used.tenant_id, used.action_id)
+    action = acting.action(used.tenant_id, used.action_id)
     assert action is not None
     incidents.open_about(
         tenant_id=used.tenant_id,

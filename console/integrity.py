@@ -11,7 +11,7 @@ from ledger.management import log_check as walks
 from ledger.management.commands.verify_ledger import LAST, SUBJECTS, verify_range
 from ledger.operations import integrity
 from ledger.queries import integrity as queries
-from ledger.queries import log, log_check, proofs, record
+from ledger.queries import log, log_check, proofs, storage
 from ledger.rules import notes
 from ledger.rules.log_check import LogBroken, Summit, blocks
 from ledger.rules.merkle import LARGEST_SIZE
@@ -33,7 +33,7 @@ def step(tenant: Any, check_id: UUID, *, clock: Callable[[], datetime]) -> bool:
 
 
 def _record(tenant: Any, row: Any) -> bool:
-    page = record.subject_ids(tenant.id, after=row.place, limit=SUBJECTS)
+    page = storage.subject_ids(tenant.id, after=row.place, limit=SUBJECTS)
     upto = page[-1] if len(page) == SUBJECTS else LAST
     seen = verify_range(tenant.id, tenant.origin, row.place, upto)
     counted = {name: seen[name] for name in ("subjects", "events", "evidence", "erased")}

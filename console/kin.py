@@ -7,7 +7,7 @@ from uuid import UUID
 
 from console.account import Account, arguments, payload_of
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 from reviews.rules.nearness import difference
 
 MOST = 6
@@ -19,10 +19,10 @@ def kin(told: Account) -> dict[str, Any]:
     action, seen = told.action, {told.action.id}
     groups = []
     for word, note, found in (
-        ("Part of the same story", "", record.relatives(action)),
-        ("The same operation, tried before or again", "same operation key", record.same_operation(action, limit=MOST)),
+        ("Part of the same story", "", acting.relatives(action)),
+        ("The same operation, tried before or again", "same operation key", acting.same_operation(action, limit=MOST)),
         ("Nearly the same payload", "same agent and tool", _near(told)),
-        ("On the same target with the same tool", "", record.same_target(action, limit=MOST)),
+        ("On the same target with the same tool", "", acting.same_target(action, limit=MOST)),
     ):
         rows = [_row(told, each, relation) for each, relation in found if each.id not in seen]
         seen |= {row["id"] for row in rows}
@@ -34,7 +34,7 @@ def kin(told: Account) -> dict[str, Any]:
 def _near(told: Account) -> list[tuple[Any, str]]:
     """Recent actions of the same agent and tool whose payload is nearly this one, with what differs."""
     mine, found = arguments(told.payload), []
-    for other in record.same_agent_and_tool(told.action, limit=_LOOKED_AT):
+    for other in acting.same_agent_and_tool(told.action, limit=_LOOKED_AT):
         differing = difference(mine, arguments(payload_of(other)), target=told.action.target)
         if differing is not None:
             found.append((other, differing))

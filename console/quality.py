@@ -10,7 +10,7 @@ from approvals.queries import asking, voting
 from approvals.rules import policy, quality
 from console import queries as directory
 from console.api.caller import Caller
-from ledger.queries import record
+from ledger.queries import acting, registered
 
 MOST_VOTES = 20_000
 
@@ -46,7 +46,7 @@ def reviewer_quality(caller: Caller, *, since: datetime, until: datetime) -> dic
 
 def privacy_of(caller: Caller) -> str:
     """What the approval policy in force says."""
-    version = record.active_policies(caller.tenant_id)["approval"]
+    version = registered.active_policies(caller.tenant_id)["approval"]
     return policy.stored(bytes(version.document)).reviewer_quality
 
 
@@ -55,7 +55,7 @@ def _votes(caller: Caller, since: datetime, until: datetime) -> list[quality.Vot
     approvals = {
         each.id: each for each in asking.approvals_by_id(caller.tenant_id, {vote.approval_id for vote in cast})
     }
-    actions = record.actions_by_id(caller.tenant_id, [each.action_id for each in approvals.values()])
+    actions = acting.actions_by_id(caller.tenant_id, [each.action_id for each in approvals.values()])
     seen = asking.attentions(caller.tenant_id, approvals)
     return [
         _vote(vote, approvals[vote.approval_id], actions[approvals[vote.approval_id].action_id], seen)

@@ -9,7 +9,7 @@ from uuid import UUID
 from console import words
 from console.account import names
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting, record, running
 from reviews.operations import unwindings
 from reviews.rules import sagas
 from reviews.rules.sagas import Region, Silence, Step
@@ -66,13 +66,13 @@ class Run:
 
 def run(tenant_id: UUID, run_id: str) -> Run | None:
     """The run of that name, or None where no action belongs to one."""
-    actions = record.steps_of(tenant_id, run_id, limit=MOST)
+    actions = running.steps_of(tenant_id, run_id, limit=MOST)
     if not actions:
         return None
     steps = {step.id: step for step in unwindings.steps_of(tenant_id, run_id)}
     ordered = list(steps.values())
     regions, silences = sagas.regions(ordered), sagas.silences(ordered)
-    waiting = record.orders_waiting(tenant_id, [each.id for each in actions])
+    waiting = running.orders_waiting(tenant_id, [each.id for each in actions])
     children: dict[UUID, list[Any]] = {}
     for each in actions:
         if each.parent_id is not None:
@@ -92,7 +92,7 @@ def run(tenant_id: UUID, run_id: str) -> Run | None:
             for each in actions
             if not each.relation
         ],
-        unwinding=record.unwinding(tenant_id, run_id),
+        unwinding=running.unwinding(tenant_id, run_id),
         complete=sagas.is_complete(ordered),
     )
 
@@ -113,10 +113,10 @@ def taken_back(tenant_id: UUID, found: Run) -> TakenBack | None:
 
 def origin(tenant_id: UUID, action: Any) -> dict[str, Any] | None:
     """What a recovery action is for: the action behind it, and the decision that ordered it."""
-    behind = record.action(tenant_id, action.parent_id) if action.parent_id else None
+    behind = acting.action(tenant_id, action.parent_id) if action.parent_id else None
     if behind is None:
         return None
-    order = record.ordered(tenant_id, behind.id).get(action.ordered_by, {})
+    order = running.ordered(tenant_id, behind.id).get(action.ordered_by, {})
     return {
         "row": behind,
         "title": title(behind.operation_kind, behind.target),

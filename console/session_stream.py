@@ -31,7 +31,7 @@ from console import queries, stream, telling, verdict
 from console.api import problems
 from console.api.caller import Caller, Key, NotAllowed, NotSignedIn
 from console.api.edge import NotFound
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -131,7 +131,7 @@ def _found(
     """(kind, data, event, recorded at) of what is new in a session, oldest first."""
     try:
         with tenancy(tenant_id):
-            actions = {each.id: each for each in record.actions(tenant_id, session=session_id, limit=500)}
+            actions = {each.id: each for each in acting.actions(tenant_id, session=session_id, limit=500)}
             approvals = {each.id: actions[each.action_id] for each in asking.approvals_for(tenant_id, actions)}
             rows = record.events_of(tenant_id, [session_id, *actions, *approvals], after=after)
             return [

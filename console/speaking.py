@@ -7,7 +7,7 @@ from uuid import UUID
 
 from approvals.queries import calls
 from approvals.queries.sessions import disclosed_contract
-from ledger.queries import record
+from ledger.queries import registered
 from reviews.operations.guarding import Speaker
 from reviews.rules.guard.records import Record, Tool
 
@@ -18,7 +18,7 @@ def speaker(session: Any) -> Speaker:
     """The session as the guard needs it."""
     disclosed = [_tool(session.tenant_id, tool["digest"]) for tool in session.contract["tools"]]
     given = {tool.name for tool in disclosed}
-    others = [Tool(name, disclosed=False) for name in sorted(record.tool_names(session.tenant_id) - given)]
+    others = [Tool(name, disclosed=False) for name in sorted(registered.tool_names(session.tenant_id) - given)]
     return Speaker(
         tenant_id=session.tenant_id,
         session_id=session.id,

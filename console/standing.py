@@ -7,7 +7,7 @@ from typing import Any
 
 from console import words
 from console.account import Account
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
@@ -38,7 +38,7 @@ def decided(told: Account) -> dict[str, Any]:
 
 def _row(told: Account, version: str) -> Any:
     """The row as the policy version has it that decided; a tenant may have rows of its own."""
-    kept = record.policy_version(told.action.tenant_id, "recovery", version)
+    kept = registered.policy_version(told.action.tenant_id, "recovery", version)
     policy = recovery_table.parse(bytes(kept.document)) if kept else recovery_table.BUILT_IN
     return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
 

@@ -10,7 +10,7 @@ from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
 from console.kin import kin
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.rules.lifecycle import State
 from reviews import queries as after
 from reviews.operations.reports import report_on, trust_of
@@ -79,7 +79,7 @@ def _evidence(told: Account, caller: Caller) -> list[dict[str, Any]]:
             "kind": words.EVIDENCE.get(each.purpose, words.sentence(each.purpose)),
             "href": told.page("evidence", each.id) if may_open(each, caller) else "",
         }
-        for each in reversed(record.evidence_of(told.action.tenant_id, told.action.id))
+        for each in reversed(opening.evidence_of(told.action.tenant_id, told.action.id))
     ]
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from approvals.operations import drifting
 from approvals.rules.preflight import shown
 from console import words
-from ledger.queries import record
+from ledger.queries import readings, record
 from ledger.rules.envelope import instant
 
 MOST = 40
@@ -67,7 +67,7 @@ def panel(told: Any, approval: Any) -> dict[str, Any] | None:
         "source": known["source"],
         "read_at": taken.state.observed_at if taken else None,
         "looked_at": newest.state.observed_at if newest and newest.pointer != approval.baseline_pointer else None,
-        "reading": record.is_reading_wanted(approval.tenant_id, approval.action_id),
+        "reading": readings.is_reading_wanted(approval.tenant_id, approval.action_id),
         "fields": [{"field": ".".join(path), "value": shown(value)} for path, value in _leaves(taken)[:MOST]],
         "left_out": max(0, len(_leaves(taken)) - MOST),
         "digest": known["digest"],

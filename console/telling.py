@@ -14,7 +14,7 @@ from uuid import UUID
 
 from approvals.operations.nudges import nudge_of
 from approvals.queries import sessions as sessions_read
-from ledger.queries import record, sessions
+from ledger.queries import acting, freezing, sessions
 from ledger.rules.envelope import instant
 from ledger.tenancy import apart
 from reviews.operations import telling
@@ -103,7 +103,7 @@ def remember(session: Any, told: Told, found: Iterable[str], *, to: UUID, at: da
 
 def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
     """The newest actions, oldest first, with every older one that is still open; and how many there are in all."""
-    newest = record.actions(tenant_id, limit=MOST, **where)
+    newest = acting.actions(tenant_id, limit=MOST, **where)
     if len(newest) < MOST:
         return newest[::-1], len(newest)
     older = sessions.open_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
@@ -136,7 +136,7 @@ def _stops(session: Any, items: list[Item]) -> Iterable[str]:
         "tool": set(session.contract["sub_tools_disclosed"]),
         "target": {item.target for item in items},
     }
-    for freeze in record.freezes_in_force(session.tenant_id):
+    for freeze in freezing.freezes_in_force(session.tenant_id):
         if freeze.scope in ("all", "tenant"):
             yield "everything"
         elif freeze.value in touched.get(freeze.scope, ()):

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from console.layers import shown
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules import expressions
 from ledger.rules.expressions import BadExpression, Truth
 from ledger.rules.sealing import CannotOpen
@@ -18,7 +18,7 @@ LONGEST = 2_000
 
 def recorded(tenant_id: UUID, tool: str) -> list[tuple[Any, Any]]:
     """(action, newest run) of the newest actions of a tool that were read back."""
-    actions = record.actions(tenant_id, tool=tool, limit=MOST_READ)
+    actions = acting.actions(tenant_id, tool=tool, limit=MOST_READ)
     runs = [(each, after.runs_of(tenant_id, each.id)) for each in actions]
     return [(action, found[-1]) for action, found in runs if found]
 

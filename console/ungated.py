@@ -17,7 +17,7 @@ from console.checklist import checklist
 from console.containment import containment
 from console.dispute import PAGES, ways, works_on
 from console.forms import Snooze
-from ledger.queries import record
+from ledger.queries import opening, record, registered
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
 from reviews.operations import runbooks as work
@@ -84,9 +84,9 @@ def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:
     stray = after.stray_of(tenant.id, case.id)
     if stray is None:
         return {}, ""
-    system = next((each.name for each in record.systems(tenant.id) if each.id == stray.system_id), "")
+    system = next((each.name for each in registered.systems(tenant.id) if each.id == stray.system_id), "")
     try:
-        data = record.opened(tenant.id, stray.pointer)
+        data = opening.opened(tenant.id, stray.pointer)
     except CannotOpen:
         data = None
     return (orjson.loads(data) if data else {}), system

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger.queries import record
+from ledger.queries import registered
 from reviews import queries as after
 from reviews.operations import systems
 from reviews.rules import circuit
@@ -39,7 +39,7 @@ class System:
 def every(tenant_id: UUID, *, at: datetime) -> list[System]:
     """All registered systems now, by name."""
     asked, stopped = after.healths(tenant_id), after.unverifiable(tenant_id, at=at)
-    return [_shown(tenant_id, row, asked, stopped, at=at) for row in record.systems(tenant_id)]
+    return [_shown(tenant_id, row, asked, stopped, at=at) for row in registered.systems(tenant_id)]
 
 
 def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, Stop], *, at: datetime) -> System:
@@ -73,7 +73,7 @@ def spending(tenant_id: UUID, *, at: datetime) -> Spending:
     """The tenant's readings, and whether its budget is used up."""
     budget, spent = after.budget(tenant_id), after.spent(tenant_id, at=at)
     window = over(budget, spent)
-    names = {row.id: row.name for row in record.systems(tenant_id)}
+    names = {row.id: row.name for row in registered.systems(tenant_id)}
     lines = after.spending(tenant_id, since=(at - timedelta(days=6)).date())
     return Spending(
         in_hour=spent.in_hour,

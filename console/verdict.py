@@ -7,7 +7,7 @@ from typing import Any
 from approvals.queries import asking
 from approvals.rules import policy
 from approvals.rules.verdicts import Decision, verdict
-from ledger.queries import record
+from ledger.queries import acting, record, registered
 from ledger.rules.envelope import instant
 
 REPLACED = frozenset({Decision.VOIDED, Decision.CHANGES_REQUESTED, Decision.SUPERSEDED})
@@ -39,10 +39,10 @@ def told(action: Any) -> dict[str, Any] | None:
 
 def _reasons(approval: Any) -> bool:
     """Whether the policy that asked lets the agent read the reviewers' words."""
-    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    version = registered.policy_version(approval.tenant_id, "approval", approval.policy_version)
     return version is None or policy.stored(bytes(version.document)).reasons_to_agents
 
 
 def _successor(action: Any) -> Any:
     """The action that stands in the place of this one."""
-    return next((each for each, _ in record.relatives(action) if each.supersedes == action.id), None)
+    return next((each for each, _ in acting.relatives(action) if each.supersedes == action.id), None)

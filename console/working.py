@@ -19,7 +19,7 @@ from console.account import arguments, names, payload_of
 from console.http import Request
 from console.templatetags.console import span
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.envelope import instant
 
 
@@ -48,7 +48,7 @@ class Card:
 def cards(request: Request, found: Sequence[Any]) -> list[Card]:
     """The cards of a list of approvals, everything read once for all of them."""
     tenant = request.tenant.id
-    actions = record.actions_by_id(tenant, [each.action_id for each in found])
+    actions = acting.actions_by_id(tenant, [each.action_id for each in found])
     sessions = sessions_read.sessions_by_id(tenant, {each.session_id for each in actions.values()})
     called = names(tenant)
     told = missing(tenant, found)

@@ -10,7 +10,7 @@ import orjson
 from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from ledger.queries import record
+from ledger.queries import freezing, opening, registered
 from ledger.rules import policies
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import ask, first, select
@@ -59,7 +59,7 @@ def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
 
 def observed(observation: Observation) -> dict[str, Any]:
     """The normalised answer that an observation points to."""
-    data = record.opened(observation.tenant_id, observation.pointer)
+    data = opening.opened(observation.tenant_id, observation.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -91,7 +91,7 @@ def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
 
 def findings(run: Run) -> dict[str, Any]:
     """What a run read and found: layers, readings, predicates, verdict and decision."""
-    data = record.opened(run.tenant_id, run.pointer)
+    data = opening.opened(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -266,7 +266,7 @@ def links_of(tenant_id: UUID, incident_id: UUID) -> list[IncidentLink]:
 def freezes_held(row: Incident) -> list[Any]:
     """The freezes in force that belong to an incident."""
     linked = {link.subject_id for link in links_of(row.tenant_id, row.id) if link.kind == "freeze"}
-    return [each for each in record.freezes_in_force(row.tenant_id) if each.id in linked]
+    return [each for each in freezing.freezes_in_force(row.tenant_id) if each.id in linked]
 
 
 def open_incidents(tenant_id: UUID) -> list[Incident]:
@@ -375,14 +375,14 @@ def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetim
 
 def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
     """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
-    policy = record.active_policies(tenant_id)["verification"]
+    policy = registered.active_policies(tenant_id)["verification"]
     rules = policies.stop_release(orjson.loads(bytes(policy.document)))
     asked = healths(tenant_id)
     counted = rules.waiting is not None or rules.oldest_s is not None
     if not asked and not counted:
         return {}
     found: dict[str, Stop] = {}
-    for system in record.systems(tenant_id):
+    for system in registered.systems(tenant_id):
         health = asked.get(system.id)
         owed = debt(tenant_id, system.id, at=at) if counted else NO_DEBT
         stop = release_stop(
@@ -399,7 +399,7 @@ def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
 
 def budget(tenant_id: UUID) -> policies.Budget:
     """What the verification policy in force lets readings cost."""
-    return policies.budget(orjson.loads(bytes(record.active_policies(tenant_id)["verification"].document)))
+    return policies.budget(orjson.loads(bytes(registered.active_policies(tenant_id)["verification"].document)))
 
 
 def spent(tenant_id: UUID, *, at: datetime) -> Spent:
@@ -444,7 +444,7 @@ def guard_verdicts(
 
 def guarded(verdict: GuardVerdict) -> dict[str, Any]:
     """The message of a verdict, with its claims, violations and corrected text."""
-    data = record.opened(verdict.tenant_id, verdict.pointer)
+    data = opening.opened(verdict.tenant_id, verdict.pointer)
     return orjson.loads(data) if data is not None else {}
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from ledger.operations import orders as ledger_orders
-from ledger.queries import record
+from ledger.queries import running
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 from reviews.operations import (
@@ -64,7 +64,7 @@ def take_readings() -> int:
 def recover() -> int:
     """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
     at, moved = timezone.now(), 0
-    for order in record.orders_due(at=at, proposed=True):
+    for order in running.orders_due(at=at, proposed=True):
         try:
             with tenancy(order.tenant_id):
                 ended = aftermath.advance(

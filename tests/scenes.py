@@ -26,7 +26,7 @@ from console import operations as directory
 from ledger.operations import book
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
@@ -133,7 +133,7 @@ class Stage:
                 tenant_id=self.tenant, executor_id="runner", tools=None, limit=10, by=self.executor, at=now()
             )
             token = next(order.grant for order in found if order.action_id == action_id)
-            action = record.action(self.tenant, action_id)
+            action = acting.action(self.tenant, action_id)
             started = executions.start(
                 tenant_id=self.tenant, request=self._start(action_id, token), by=self.executor, at=now()
             )
@@ -171,7 +171,7 @@ class Stage:
         """One verification run over a made-up answer of the system of record; the state after."""
         at = now() + timedelta(seconds=30)
         with tenancy(self.tenant):
-            order = record.action(self.tenant, action_id).target.removeprefix("order/")
+            order = acting.action(self.tenant, action_id).target.removeprefix("order/")
         found = {"amount": 12500, "currency": "EUR", "order_id": order, "status": "succeeded", "tenant": "t"}
         effect = Effect(
             name="refund",
@@ -213,7 +213,7 @@ class Stage:
         """A run that is taken back and waits for a person: no tool reverses a refund."""
         action_id = self.done()
         with tenancy(self.tenant):
-            run_id: str = record.action(self.tenant, action_id).run_id
+            run_id: str = acting.action(self.tenant, action_id).run_id
             row = ledger_orders.unwind(
                 tenant_id=self.tenant, run_id=run_id, reason="The customer called.", actor=ledger.SYSTEM, at=now()
             )
@@ -222,7 +222,7 @@ class Stage:
 
     def state(self, action_id: UUID) -> str:
         with tenancy(self.tenant):
-            return str(record.action(self.tenant, action_id).state)
+            return str(acting.action(self.tenant, action_id).state)
 
 
 def set_up(slug: str) -> Stage:

@@ -13,7 +13,7 @@ from approvals.operations.requests import approval_block, prepares, request_appr
 from approvals.rules.gate import GateVerdict
 from approvals.rules.proposals import Proposal
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.entry import Entry
 from ledger.rules.envelope import instant
 
@@ -90,7 +90,7 @@ def acted(
     """
     assert verdict.contract is not None
     by = ledger.Actor("person", came.editor) if came.editor else ledger.Actor("agent", session.actor_id)
-    policies = policies or record.active_policies(session.tenant_id)
+    policies = policies or registered.active_policies(session.tenant_id)
     action_id = ledger.new_id(at)
     payload = _payload(session, action_id, verdict, came, at=at)
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}

@@ -18,7 +18,7 @@ from approvals.operations.requests import request_again
 from approvals.queries import asking
 from approvals.rules import passkeys
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.rules.refusals import Refused
 
 
@@ -218,7 +218,7 @@ def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
     for approval in found:
         head = ledger.lock(tenant_id=row.tenant_id, subject_id=approval.action_id, kind="action")
         ledger.lock(tenant_id=row.tenant_id, subject_id=approval.id, kind="approval")
-        now, action = asking.approval(row.tenant_id, approval.id), record.action(row.tenant_id, approval.action_id)
+        now, action = asking.approval(row.tenant_id, approval.id), acting.action(row.tenant_id, approval.action_id)
         if now is None or action is None or now.state not in ("REQUESTED", "APPROVED") or head.state != "VALIDATED":
             continue
         request_again(head=head, action=action, why="A passkey that signed for it was stopped.", at=at)

@@ -14,7 +14,7 @@ from uuid import UUID
 from approvals.models import Approval, Attention
 from approvals.queries import asking
 from approvals.rules import policy
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.refusals import Refused
 
 MOST_SECTIONS = 50
@@ -87,6 +87,6 @@ def _wanted(approval: Approval) -> bool:
 
 
 def _policy(approval: Approval) -> policy.ApprovalPolicy:
-    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    version = registered.policy_version(approval.tenant_id, "approval", approval.policy_version)
     assert version is not None
     return policy.stored(bytes(version.document))

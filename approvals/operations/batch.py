@@ -20,7 +20,7 @@ from approvals.operations import votes
 from approvals.operations.requests import NoSuchApproval
 from approvals.queries import asking, timing
 from approvals.rules import batches, binding
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
@@ -63,7 +63,7 @@ def vote(
     found = _found(tenant_id, shown)
     # What was decided meanwhile no longer matters to the batch; what is left must be one.
     waiting = [one for one in found.values() if one.state == "REQUESTED"]
-    actions = record.actions_by_id(tenant_id, [one.action_id for one in waiting])
+    actions = acting.actions_by_id(tenant_id, [one.action_id for one in waiting])
     if waiting:
         batches.checked([item_of(one, actions[one.action_id]) for one in waiting])
     return [_voted(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]

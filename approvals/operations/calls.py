@@ -28,7 +28,7 @@ from approvals.rules.nudge import Nudge
 from approvals.rules.proposals import MAX_CALL_ID, Proposal, read_call
 from approvals.rules.surroundings import decided
 from ledger.operations import record as ledger
-from ledger.queries import record, steps
+from ledger.queries import record, registered, steps, storage
 from ledger.rules.canonical import canonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.refusals import Refused
@@ -145,7 +145,7 @@ def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at:
     verdict = gate.clear(verdict, call, surroundings(session, call, verdict, at=at, remedy=remedy), at=at)
     if not verdict.accepted:
         return _Judged(verdict)
-    policies = record.active_policies(session.tenant_id)
+    policies = registered.active_policies(session.tenant_id)
     boundary = autonomy.stored(bytes(policies["autonomy"].document))
     verdict = _inside(session, verdict, boundary, at=at) if not remedy else verdict
     verdict = _wanted(session, verdict, policies["approval"], at=at, remedy=remedy)
@@ -239,7 +239,7 @@ def _record(
 
 def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datetime) -> None:
     """Write the decision to go on past a failed step down with that step (R-PL-14)."""
-    named = [UUID(one) for one in decided(call) if record.is_uuid(one)]
+    named = [UUID(one) for one in decided(call) if storage.is_uuid(one)]
     if not named:
         return
     for step in steps.to_acknowledge(session.tenant_id, session.run_id, named):

@@ -18,7 +18,7 @@ from approvals.operations.standing import Ground, Standing
 from approvals.rules import binding, hours, quorum
 from approvals.rules.quorum import Tally, Terms
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask
@@ -88,7 +88,7 @@ def still_stands(
     votes of people who may still decide are still enough, and its hours have begun. `action` and the digest of the
     policy that is `in_force` are given where they were just read.
     """
-    if (in_force or record.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
+    if (in_force or registered.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
         return binding.PolicyChanged()
     terms = quorum.read(approval.terms)
     on = None if approval.emergency else standing.ground(approval, at=at, action=action)

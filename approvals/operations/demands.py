@@ -11,7 +11,7 @@ from approvals.queries.sessions import disclosed_contract
 from approvals.rules import policy
 from approvals.rules.facts import Facts
 from approvals.rules.policy import ApprovalPolicy, Demand
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 
@@ -41,7 +41,7 @@ def demand_again(action: Any, *, rules: ApprovalPolicy, at: datetime) -> tuple[D
     """The same for an action that is on record already; with it its payload."""
     session = sessions.session(action.tenant_id, action.session_id)
     assert session is not None
-    payload = record.opened(action.tenant_id, action.payload_pointer) or b"null"
+    payload = opening.opened(action.tenant_id, action.payload_pointer) or b"null"
     contract = disclosed_contract(action.tenant_id, action.contract_digest)
     wanted = demand_of(session, contract=contract, rules=rules, payload=payload, target=action.target, at=at)
     return wanted, payload

@@ -18,7 +18,8 @@ from approvals.models import Approval
 from approvals.queries.sessions import disclosed_contract
 from approvals.rules import drift, readings
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, opening, record
+from ledger.queries import readings as readings_read
 from ledger.rules.contract import Contract
 from ledger.rules.sealing import CannotOpen
 
@@ -39,7 +40,8 @@ class Taken:
 
 def newest(tenant_id: UUID, action_id: UUID) -> Taken | None:
     """The newest reading of an action's target; None where none was taken, or it was erased."""
-    found = [(at, detail) for kind, at, detail in record.readings(tenant_id, action_id) if kind == "reading_taken"]
+    taken = readings_read.readings(tenant_id, action_id)
+    found = [(at, detail) for kind, at, detail in taken if kind == "reading_taken"]
     return _opened(tenant_id, UUID(found[-1][1]["pointer"]), found[-1][0]) if found else None
 
 
@@ -52,7 +54,7 @@ def baseline_of(approval: Approval) -> Taken | None:
 
 def _opened(tenant_id: UUID, pointer: UUID, at: datetime) -> Taken | None:
     try:
-        data = record.opened(tenant_id, pointer)
+        data = opening.opened(tenant_id, pointer)
     except CannotOpen:
         return None
     if data is None:
@@ -87,7 +89,7 @@ def look_again(*, approval: Approval, by: ledger.Actor, at: datetime) -> bool:
     """Ask for a reading, because somebody looks at the approval; whether one was asked for."""
     if approval.state != "REQUESTED" or not wants_reading(approval):
         return False
-    asked = record.readings(approval.tenant_id, approval.action_id)
+    asked = readings_read.readings(approval.tenant_id, approval.action_id)
     if asked and (asked[-1][0] == "reading_wanted" or at - asked[-1][1] < SEEN_FOR):
         return False
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
@@ -106,7 +108,7 @@ def wants_reading(approval: Approval) -> bool:
 
 
 def _predicates(approval: Approval) -> list[str]:
-    action = record.action(approval.tenant_id, approval.action_id)
+    action = acting.action(approval.tenant_id, approval.action_id)
     entry = record.entry(approval.tenant_id, action.id, action.seq) if action else None
     return list(entry["intended_outcome"]["expected_predicates"]) if entry else []
 

@@ -23,7 +23,7 @@ from approvals.rules import binding, gate, revisions
 from approvals.rules.policy import Demand
 from approvals.rules.revisions import Change
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, opening, record, registered
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.refusals import Refused
@@ -127,14 +127,14 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
         raise binding.ApprovalLapsed
     if edit.payload_hash != approval.payload_hash:
         raise binding.PayloadChanged
-    action = record.action(tenant_id, approval.action_id)
+    action = acting.action(tenant_id, approval.action_id)
     assert action is not None
     assert action.payload_pointer is not None
     if action.ordered_by is not None:
         raise NotEditable
     session = sessions.session(tenant_id, action.session_id)
     assert session is not None
-    payload = parse(record.opened(tenant_id, action.payload_pointer) or b"{}")
+    payload = parse(opening.opened(tenant_id, action.payload_pointer) or b"{}")
     return _Before(
         approval=approval, action=action, session=session, payload=payload, call=_call(action, session, edit.arguments)
     )
@@ -183,7 +183,7 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Dema
     wanted = demand_of(
         before.session,
         contract=verdict.contract,
-        rules=in_force(record.active_policies(before.session.tenant_id)["approval"]),
+        rules=in_force(registered.active_policies(before.session.tenant_id)["approval"]),
         payload=verdict.payload,
         target=verdict.target_resource,
         at=at,

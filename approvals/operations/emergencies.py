@@ -17,7 +17,7 @@ from approvals.operations.requests import approval_block
 from approvals.queries import approvers
 from approvals.rules import binding, emergency, policy
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import record, registered
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
@@ -36,7 +36,7 @@ def rule_of(tenant_id: UUID) -> emergency.Rule:
 
 
 def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
-    return policy.stored(bytes(record.active_policies(tenant_id)["approval"].document))
+    return policy.stored(bytes(registered.active_policies(tenant_id)["approval"].document))
 
 
 def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:

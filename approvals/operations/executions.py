@@ -36,7 +36,7 @@ from approvals.queries.executing import is_untellable
 from approvals.rules import binding, grants
 from approvals.rules.grants import GrantInvalid
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import Ground
 from ledger.rules.refusals import Refused
@@ -125,7 +125,7 @@ def start(
 
 def note_refused(*, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime) -> None:
     """Put a start that was refused on the action's record."""
-    if record.action(tenant_id, request.action_id) is None:
+    if acting.action(tenant_id, request.action_id) is None:
         return
     head = ledger.lock(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
     if head.entry is None:
@@ -257,7 +257,7 @@ def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by:
     }
     key = None
     if action.mutating:
-        kept = record.idempotency(action.tenant_id, action.id)
+        kept = acting.idempotency(action.tenant_id, action.id)
         assert kept is not None
         key = kept.key
         changes["idempotency"] = {"key_hash": kept.key_hash, "status": "PENDING"}
@@ -384,7 +384,7 @@ def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, a
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED":
         raise NotStartable("Only an action that has not started can be cancelled.")
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     assert action is not None
     approval = asking.approval(tenant_id, action.approval_id) if action.approval_id else None
     if approval is not None and approval.state in LIVE:

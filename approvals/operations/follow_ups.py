@@ -19,7 +19,7 @@ from approvals.queries import sessions as sessions_read
 from approvals.rules.registry import Entry
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, registered, running
 from ledger.rules.remedies import Relation
 
 TTL_S = 86_400
@@ -43,12 +43,12 @@ def propose(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     ledger_orders.order_proposed(event_id=event_id, at=at)
-    detail = record.ordered(tenant_id, action_id).get(event_id)
-    if detail is None or detail["refused"] or record.child_of(tenant_id, event_id) is not None:
+    detail = running.ordered(tenant_id, action_id).get(event_id)
+    if detail is None or detail["refused"] or acting.child_of(tenant_id, event_id) is not None:
         return None
-    parent = record.action(tenant_id, action_id)
+    parent = acting.action(tenant_id, action_id)
     assert parent is not None
-    step = record.order_plan(tenant_id, detail)["steps"][detail["number"]]
+    step = running.order_plan(tenant_id, detail)["steps"][detail["number"]]
     answer = _proposed(parent, event_id, detail, step, at=at)
     if not answer["accepted"]:
         _refused(head, event_id, answer["result"]["error"], at=at)
@@ -114,7 +114,7 @@ def _may_call(tenant_id: UUID, tool: str, *, at: datetime) -> bool:
     agent = agents_read.agent(tenant_id, RECOVERY_AGENT)
     if agent is not None and agent.revoked_at is not None:
         return False
-    if not record.newest_contracts(tenant_id, [tool]):
+    if not registered.newest_contracts(tenant_id, [tool]):
         return False
     version = agents_read.agent_version(tenant_id, RECOVERY_AGENT, agent.version) if agent else None
     known = frozenset(version.tools) if version else frozenset()
@@ -152,8 +152,8 @@ def _refused(head: ledger.Head, event_id: UUID, error: dict[str, Any], *, at: da
 
 def stop_run(*, tenant_id: UUID, action_id: UUID, run_id: str, at: datetime) -> bool:
     """Cancel a step that has not started of a run that is taken back; whether there was something to cancel."""
-    action = record.action(tenant_id, action_id)
-    if action is None or action.state != "VALIDATED" or action.relation or not record.is_unwinding(tenant_id, run_id):
+    action = acting.action(tenant_id, action_id)
+    if action is None or action.state != "VALIDATED" or action.relation or not running.is_unwinding(tenant_id, run_id):
         return False
     executions.cancel(
         tenant_id=tenant_id, action_id=action_id, reason="The run is being taken back.", by=ledger.SYSTEM, at=at

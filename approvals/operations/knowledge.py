@@ -14,8 +14,8 @@ from approvals.rules import basis, gate, pins
 from approvals.rules.basis import Change
 from approvals.rules.gate import GateVerdict, Standing, Surroundings
 from approvals.rules.proposals import Proposal
-from ledger.queries import record, steps
-from ledger.queries.record import is_uuid
+from ledger.queries import acting, freezing, registered, running, steps
+from ledger.queries.storage import is_uuid
 
 
 def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
@@ -31,7 +31,7 @@ def standing(session: Session, call: Proposal, *, at: datetime) -> Standing:
         pin=pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at),
         disclosed=disclosed,
         registered_tools=frozenset(version.tools) if version is not None else frozenset(),
-        catalogue=frozenset(disclosed) if call.tool in disclosed else record.tool_names(tenant_id),
+        catalogue=frozenset(disclosed) if call.tool in disclosed else registered.tool_names(tenant_id),
         calls_made=session.calls_accepted + session.calls_refused,
         iteration_limit=session.iteration_limit,
         forced_out=session.forced_at is not None,
@@ -54,8 +54,8 @@ def surroundings(
     """
     assert verdict.contract is not None
     tenant_id, contract = session.tenant_id, verdict.contract
-    freezes = record.freezes_on(tenant_id, agent=session.agent_id, tool=contract.name, target=verdict.target_resource)
-    twin = record.open_repeat(tenant_id, verdict.operation_hash, at=at)
+    freezes = freezing.freezes_on(tenant_id, agent=session.agent_id, tool=contract.name, target=verdict.target_resource)
+    twin = acting.open_repeat(tenant_id, verdict.operation_hash, at=at)
     unwinding, after_pivot = (False, False) if remedy else _run(tenant_id, session.run_id)
     counted = contract.mutating and not remedy and not edited
     unobserved, failed = _steps(session, verdict.target_resource) if counted else ((), ())
@@ -74,8 +74,8 @@ def surroundings(
 
 def _run(tenant_id: UUID, run_id: str) -> tuple[bool, bool]:
     """Whether a run is being taken back, and whether it has passed its pivot."""
-    unwinding, succeeded = record.run_facts(tenant_id, run_id)
-    return unwinding, any(record.is_pivot(tenant_id, each) for each in succeeded)
+    unwinding, succeeded = running.run_facts(tenant_id, run_id)
+    return unwinding, any(running.is_pivot(tenant_id, each) for each in succeeded)
 
 
 def _steps(session: Session, target: str) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
@@ -88,7 +88,7 @@ def _dependencies(session: Session, call: Proposal) -> dict[str, gate.Dependency
     ids = [UUID(one) for one in call.depends_on if is_uuid(one)]
     if not ids:
         return {}
-    found = record.actions_by_id(session.tenant_id, ids)
+    found = acting.actions_by_id(session.tenant_id, ids)
     noticed = steps.acknowledged(session.tenant_id, ids)
     return {
         str(action.id): gate.Dependency(
@@ -106,7 +106,7 @@ def _superseded(session: Session, call: Proposal) -> str | None:
     """The state of the action that a call stands in for, where it is one of the same key's."""
     if call.supersedes is None or not is_uuid(call.supersedes):
         return None
-    action = record.action(session.tenant_id, UUID(call.supersedes))
+    action = acting.action(session.tenant_id, UUID(call.supersedes))
     before = sessions.session(session.tenant_id, action.session_id) if action is not None else None
     return action.state if action is not None and before is not None and before.key_actor == session.key_actor else None
 
@@ -145,7 +145,7 @@ def _change(session: Session, action: Any) -> Change:
 
 def _step(session: Session, name: str) -> Change:
     """A step of the agent's own task: in which state it is, and since when."""
-    action = record.action(session.tenant_id, UUID(name)) if is_uuid(name) else None
+    action = acting.action(session.tenant_id, UUID(name)) if is_uuid(name) else None
     if action is None or action.run_id != session.run_id:
         return Change(what="it is no action of this run")
     return Change(state=action.state, until=action.changed_at)

@@ -14,7 +14,7 @@ from approvals.operations.executors import UnknownExecutor, owned
 from approvals.queries import executing
 from approvals.queries.sessions import disclosed_contract
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, registered
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
@@ -30,7 +30,7 @@ class LeaseOver(Refused):
 @lru_cache(maxsize=1024)
 def lease_of(tenant_id: UUID, policy: str) -> timedelta:
     """How long an executor may hold an attempt silently, as the verification policy of this digest has it."""
-    row = record.policy_by_digest(tenant_id, "verification", policy)
+    row = registered.policy_by_digest(tenant_id, "verification", policy)
     assert row is not None
     return timedelta(seconds=parse(bytes(row.document)).get("lease_s", 60))
 
@@ -52,7 +52,7 @@ def heartbeat(
         raise UnknownExecutor("There is no such attempt here.")
     if attempt.ended_at is not None or attempt.lease_expires_at <= at:
         raise LeaseOver
-    lease = lease_of(tenant_id, record.active_policies(tenant_id)["verification"].digest)
+    lease = lease_of(tenant_id, registered.active_policies(tenant_id)["verification"].digest)
     until = min(at + lease, attempt.ends_at)
     Attempt.objects.filter(tenant_id=tenant_id, action_id=action_id, number=number).update(lease_expires_at=until)
     Due.objects.filter(subject_id=action_id, what="lease").update(due_at=until)
@@ -78,7 +78,7 @@ def end_lease(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
     if attempt.lease_expires_at > at:
         Due.objects.filter(subject_id=action_id, what="lease").update(due_at=attempt.lease_expires_at)
         return
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     assert action is not None
     contract = disclosed_contract(tenant_id, action.contract_digest)
     ledger.append(

@@ -14,7 +14,7 @@ from approvals.rules import autonomy, pins
 from approvals.rules.gate import GateVerdict
 from approvals.rules.proposals import Proposal
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.canonical import NotCanonical, digest
 from ledger.tenancy import ask
 
@@ -64,7 +64,7 @@ def _probing(session: Session, tool: str, *, at: datetime) -> None:
     name = digest(tool.encode("utf-8", "replace"))[:16]
     if session.probing_at is not None or name in session.probed:
         return
-    policy = record.active_policies(session.tenant_id)["autonomy"]
+    policy = registered.active_policies(session.tenant_id)["autonomy"]
     most = autonomy.stored(bytes(policy.document)).watch.probing_names
     session.probed = [*session.probed, name]
     session.probing_at = at if len(session.probed) >= most else None

@@ -8,7 +8,7 @@ from approvals.models import Session
 from approvals.queries.sessions import disclosed_contract
 from approvals.rules import nudge
 from approvals.rules.nudge import Nudge
-from ledger.queries import record, sessions
+from ledger.queries import freezing, sessions
 
 
 def nudge_of(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
@@ -23,7 +23,7 @@ def nudge_of(session: Session, *, refused: Iterable[str] = ()) -> Nudge:
 
 def _is_frozen(session: Session) -> bool:
     """Whether all that the session could do is frozen."""
-    return bool(record.freezes_on(session.tenant_id, agent=session.agent_id, tool="", target=""))
+    return bool(freezing.freezes_on(session.tenant_id, agent=session.agent_id, tool="", target=""))
 
 
 def _steps(session: Session) -> tuple[str, ...]:

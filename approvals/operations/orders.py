@@ -23,7 +23,8 @@ from approvals.queries import asking, executing
 from approvals.queries.executing import is_untellable
 from approvals.rules import grants, hours, quorum, readings
 from ledger.operations import record as ledger
-from ledger.queries import log, record
+from ledger.queries import acting, log, record
+from ledger.queries import readings as readings_read
 from ledger.rules.effects import Reversibility
 from ledger.rules.envelope import instant
 from ledger.tenancy import insert
@@ -66,7 +67,7 @@ def orders(
 
     `unverifiable` names the systems to which nothing irreversible is released now.
     """
-    found = record.ids_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
+    found = acting.ids_to_start(tenant_id, sorted(tools), approved=None, after=after, limit=limit)
     taken, is_late = executing.reserved(tenant_id, found), _lateness(tenant_id)
     held = [basis for basis in (gather(tenant_id, action_id, at=at) for action_id in found) if basis is not None]
     return [_waiting(basis, taken, unverifiable, is_late, at=at) for basis in held]
@@ -88,7 +89,7 @@ def _startable(tenant_id: UUID, tools: list[str], *, only: Collection[UUID] | No
     approved = asking.approved_actions(tenant_id)
     after, more = None, True
     while more:
-        page = record.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
+        page = acting.ids_to_start(tenant_id, tools, approved=approved, only=only, after=after, limit=PAGE)
         taken = executing.reserved(tenant_id, page)
         yield from (action_id for action_id in page if action_id not in taken)
         after, more = (page[-1] if page else None), len(page) == PAGE
@@ -125,7 +126,7 @@ def _waits_for(
 def _wants_reading(basis: Basis, entry: Any, *, at: datetime) -> bool:
     if not readings.wants_baseline(basis.contract, entry["intended_outcome"]["expected_predicates"]):
         return False
-    known = record.readings(basis.action.tenant_id, basis.action.id)
+    known = readings_read.readings(basis.action.tenant_id, basis.action.id)
     taken = [taken_at for kind, taken_at, _ in known if kind == "reading_taken"]
     decided_at = basis.approval.decided_at if basis.approval is not None else None
     return not readings.is_fresh(taken[-1] if taken else None, since=decided_at, at=at)
@@ -133,7 +134,7 @@ def _wants_reading(basis: Basis, entry: Any, *, at: datetime) -> bool:
 
 def _want_reading(head: ledger.Head, *, by: ledger.Actor, at: datetime) -> None:
     """Ask for the state before; the order goes on from the event that brings it."""
-    asked = record.readings(head.tenant_id, head.id)
+    asked = readings_read.readings(head.tenant_id, head.id)
     if asked and asked[-1][0] == "reading_wanted":
         return
     reserve_key(head, at=at)

@@ -32,7 +32,7 @@ from approvals.queries import asking
 from approvals.queries.sessions import disclosed_contract
 from approvals.rules import drift, preflight
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, opening, readings, record, registered
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 
@@ -49,7 +49,7 @@ def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
         Due.objects.filter(subject_id=approval_id, what="prepare").delete()
         return False
     contract = disclosed_contract(tenant_id, approval.contract_digest)
-    waits = record.is_reading_wanted(tenant_id, approval.action_id)
+    waits = readings.is_reading_wanted(tenant_id, approval.action_id)
     taken = None if waits else drifting.newest(tenant_id, approval.action_id)
     if taken is None and at < approval.requested_at + timedelta(seconds=contract.preparation.within_s):
         return False
@@ -64,12 +64,12 @@ def go_on(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
 def find(approval: Approval, contract: Contract, taken: Taken | None) -> Found:
     """What is known of the target: the baseline, and the preflight over it. Only a strong reading tells anything."""
     known = taken is not None and taken.state.strong
-    action = record.action(approval.tenant_id, approval.action_id)
+    action = acting.action(approval.tenant_id, approval.action_id)
     assert action is not None
     assert action.payload_pointer is not None
     bindings = {
         "pre": taken.shown if taken is not None and known else {},
-        "sr": parse(record.opened(approval.tenant_id, action.payload_pointer) or b"{}"),
+        "sr": parse(opening.opened(approval.tenant_id, action.payload_pointer) or b"{}"),
         "scope": _scope(action),
     }
     judged = preflight.judge(contract.preparation, bindings, known=known, foreign=taken is not None and taken.foreign)
@@ -142,9 +142,9 @@ def ask_again(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> drift.Prec
 def _replace(approval: Approval, contract: Contract, found: Found, changed: drift.Drift, *, at: datetime) -> None:
     tenant_id, action_id = approval.tenant_id, approval.action_id
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     assert action is not None
-    policies = record.active_policies(tenant_id)
+    policies = registered.active_policies(tenant_id)
     demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
     fresh, requested = request_approval(
         tenant_id=tenant_id,

@@ -23,7 +23,7 @@ from approvals.operations.requests import LIVE, locked, request_again
 from approvals.operations.roster import LOOK
 from approvals.queries import asking
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, registered
 
 
 def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
@@ -47,7 +47,7 @@ def look(*, tenant_id: UUID, subject_id: UUID, at: datetime) -> None:
 
 def follow_policy(approval: Approval, *, at: datetime) -> bool:
     """Bring an open approval under the policy in force; whether it was under another one (rule 1)."""
-    if approval.policy_digest == record.active_policies(approval.tenant_id)["approval"].digest:
+    if approval.policy_digest == registered.active_policies(approval.tenant_id)["approval"].digest:
         return False
     _ask_again(approval, "The policy changed.", at=at)
     return True
@@ -55,7 +55,7 @@ def follow_policy(approval: Approval, *, at: datetime) -> bool:
 
 def _ask_again(approval: Approval, why: str, *, at: datetime) -> None:
     head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
-    action = record.action(approval.tenant_id, approval.action_id)
+    action = acting.action(approval.tenant_id, approval.action_id)
     # Meanwhile the action may have started, or been asked about again.
     if head.state == "VALIDATED" and action is not None and action.approval_id == approval.id:
         request_again(head=head, action=action, why=why, at=at)

@@ -18,7 +18,7 @@ from approvals.queries import asking, sessions, timing
 from approvals.rules import binding, grants
 from approvals.rules.policy import ApprovalPolicy
 from ledger.guard import read_epoch
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.queries.release import Place, Release, release
 from ledger.rules.canonical import canonical, digest, parse
 from ledger.rules.contract import Contract
@@ -80,7 +80,7 @@ def epoch() -> int:
 
 def payload_of(basis: Basis) -> bytes:
     """The stored payload, which is the one that executes (D9); one that was altered at rest is refused."""
-    data = record.opened(basis.action.tenant_id, basis.action.payload_pointer) or b""
+    data = opening.opened(basis.action.tenant_id, basis.action.payload_pointer) or b""
     if digest(data) != basis.action.payload_hash:
         raise binding.PayloadChanged
     return data

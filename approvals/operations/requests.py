@@ -24,7 +24,7 @@ from approvals.rules.policy import Demand
 from approvals.rules.preflight import Preflight
 from approvals.rules.quorum import Risk
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, registered, running
 from ledger.rules.canonical import digest, parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
@@ -105,7 +105,7 @@ def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) ->
 def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
     """Ask people about an action whose target was read, or did not answer in time."""
     approval.state = "REQUESTED"
-    version = record.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    version = registered.policy_version(approval.tenant_id, "approval", approval.policy_version)
     learnt = _learn(approval, found, in_force(version))
     ledger.write(_requested(approval, found, head=head, at=at))
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
@@ -134,7 +134,7 @@ def want_reading(head: ledger.Head, approval: Approval, contract: Contract, *, a
 def reserve_key(head: ledger.Head, *, at: datetime) -> None:
     """Make the idempotency key before a reading: what is looked up before must be looked up the same way after."""
     assert head.entry is not None
-    if "idempotency" in head.entry and record.idempotency(head.tenant_id, head.id) is None:
+    if "idempotency" in head.entry and acting.idempotency(head.tenant_id, head.id) is None:
         request_hash = head.entry["idempotency"]["request_hash"]
         ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash, at=at)
 
@@ -297,7 +297,7 @@ def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] 
     ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
     Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
     Due.objects.filter(subject_id=approval_id, what="approval").delete()
-    action = record.action(tenant_id, approval.action_id)
+    action = acting.action(tenant_id, approval.action_id)
     if head.state == "APPROVED" and action is not None and is_untellable(action, unverifiable):
         what = "It was approved, but the system that would have to tell its outcome did not answer in time."
         fail_unrun(approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at)
@@ -327,7 +327,7 @@ def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     If we crash before the commit, the approval is still the spent one, and the next tick asks.
     """
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     approval = asking.approval(tenant_id, action.approval_id) if action and action.approval_id else None
     if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
         return False
@@ -348,7 +348,7 @@ def request_again(
 
     A policy whose `on_change` is void ends the action instead, as does one that refuses it now; the agent is told why.
     """
-    policies = record.active_policies(action.tenant_id)
+    policies = registered.active_policies(action.tenant_id)
     before = asking.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     live = before is not None and before.state != "CONSUMED"
     if before is not None and live:
@@ -423,4 +423,4 @@ def _requester(action: Any) -> UUID:
     """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
     if action.ordered_by is None:
         return UUID(str(action.agent_actor))
-    return UUID(record.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])
+    return UUID(running.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

@@ -18,7 +18,7 @@ from approvals.queries import agents, sessions
 from approvals.queries.sessions import disclosed_contract
 from approvals.rules import pins, registry, relevance
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.refusals import Refused
 
 RECOVERY_AGENT = "recovery"
@@ -65,7 +65,7 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
     if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
     agent, version, entry = _admitted(tenant_id, wish, at=at)
-    newest = record.newest_contracts(tenant_id, list(entry.tools))
+    newest = registered.newest_contracts(tenant_id, list(entry.tools))
     disclosure = registry.negotiate(
         entry,
         contracts={name: _tool(row) for name, row in newest.items()},

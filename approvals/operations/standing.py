@@ -16,7 +16,7 @@ from approvals.models import Agent, Approval, Approver, Delegation, Session, Vot
 from approvals.queries import approvers, asking, sessions, timing, voting
 from approvals.rules import binding, quorum
 from approvals.rules.quorum import EVERYBODY, Ballot, Tally, Terms
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.refusals import Refused
 
 ROLES = {
@@ -131,7 +131,7 @@ class Standing:
 def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
     """What the standing of an approval rests on now; `action` where it was just read."""
     tenant_id = approval.tenant_id
-    action = action or record.action(tenant_id, approval.action_id)
+    action = action or acting.action(tenant_id, approval.action_id)
     session = sessions.session(tenant_id, action.session_id) if action else None
     roster, lent, away, agent = asking.behind(tenant_id, session.agent_id if session else None, at)
     return Ground(

@@ -25,7 +25,7 @@ from approvals.operations.standing import Ground
 from approvals.queries import asking, sessions
 from approvals.rules import binding, rendering
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, freezing, opening, registered
 from ledger.rules.canonical import canonical, digest, parse
 from ledger.rules.envelope import commitment
 from ledger.rules.refusals import Refused
@@ -48,7 +48,7 @@ class _Made:
 def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverage:
     """Everything that a vote on this approval covers, from the stored bytes (never from the page)."""
     action, session = _matter(approval, on)
-    payload = record.opened(approval.tenant_id, action.payload_pointer) or b""
+    payload = opening.opened(approval.tenant_id, action.payload_pointer) or b""
     arguments = parse(payload)
     return binding.Coverage(
         installation=settings.COUNTERFOIL_PUBLIC_URL,
@@ -58,7 +58,7 @@ def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverag
         action_id=str(action.id),
         revision=1,
         payload_hash=action.payload_hash,
-        payload_commitment=record.committed(approval.tenant_id, action.payload_pointer),
+        payload_commitment=opening.committed(approval.tenant_id, action.payload_pointer),
         payload_length=len(payload),
         tool=action.tool,
         tool_version=action.tool_version,
@@ -90,7 +90,7 @@ def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverag
 
 def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
     """The action and its session, as they were just read or as they are."""
-    action = on.action if on else record.action(approval.tenant_id, approval.action_id)
+    action = on.action if on else acting.action(approval.tenant_id, approval.action_id)
     assert action is not None
     session = on.session if on else sessions.session(approval.tenant_id, action.session_id)
     assert session is not None
@@ -197,7 +197,7 @@ def check(
     action, session = _matter(approval, on)
     if verdict is binding.Verdict.BREAK_GLASS:
         emergencies.check(approval, voter, at=at)
-    freezes = record.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
+    freezes = freezing.freezes_on(approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target)
     binding.check_vote(
         covers,
         verdict=verdict,
@@ -212,7 +212,7 @@ def check(
     )
     if bar is not None and verdict is not binding.Verdict.BREAK_GLASS:
         raise bar
-    if record.active_policies(approval.tenant_id)["approval"].digest != approval.policy_digest:
+    if registered.active_policies(approval.tenant_id)["approval"].digest != approval.policy_digest:
         raise binding.PolicyChanged
     # What was asked for must still be what is stored: a payload altered at rest is nobody's to approve.
     if (covers.payload_hash, covers.rendering_digest) != (approval.payload_hash, approval.rendering_digest):

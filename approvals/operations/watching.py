@@ -13,14 +13,14 @@ from approvals.queries import calls
 from approvals.rules import acceptance
 from approvals.rules.acceptance import Limits, Tally
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 
 
 def limits_of(tenant_id: UUID) -> Limits:
     """From when on this tenant wants an agent looked at."""
-    return acceptance.limits(parse(bytes(record.active_policies(tenant_id)["autonomy"].document)).get("watch", {}))
+    return acceptance.limits(parse(bytes(registered.active_policies(tenant_id)["autonomy"].document)).get("watch", {}))
 
 
 def look(*, tenant_id: UUID, at: datetime) -> list[tuple[str, dict[str, Any]]]:

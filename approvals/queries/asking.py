@@ -27,7 +27,7 @@ from approvals.models import (
 )
 from approvals.queries.approvers import IN_FORCE
 from approvals.rules import quorum
-from ledger.queries import record
+from ledger.queries import acting, freezing
 from ledger.tenancy import ask, first, select_together
 
 
@@ -125,7 +125,7 @@ def _queued(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
         cast = Vote.objects.filter(tenant_id=tenant_id, voter=wanted["without"], approval_id=OuterRef("id"))
         kept &= Q(~Exists(cast))
     about = {name: wanted[name] for name in ("tool", "agent") if name in wanted}
-    return kept & Q(action_id__in=record.waiting_actions(tenant_id, **about)) if about else kept
+    return kept & Q(action_id__in=acting.waiting_actions(tenant_id, **about)) if about else kept
 
 
 def _behind(last: Any, order: tuple[str, ...]) -> Q:
@@ -147,12 +147,12 @@ def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approv
 def waiting_of(tenant_id: UUID, agent_id: str, *, most: int) -> int:
     """How many approvals of an agent's calls wait for people, counted up to `most`."""
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
-    return live.filter(action_id__in=record.waiting_actions(tenant_id, agent=agent_id))[:most].count()
+    return live.filter(action_id__in=acting.waiting_actions(tenant_id, agent=agent_id))[:most].count()
 
 
 def spent_approvals(tenant_id: UUID) -> list[UUID]:
     """The actions that may be tried again and whose approval the attempt before has spent."""
-    asked = record.to_be_tried_again(tenant_id)
+    asked = acting.to_be_tried_again(tenant_id)
     spent = Approval.objects.filter(tenant_id=tenant_id, state="CONSUMED", id__in=list(asked))
     return [asked[approval_id] for approval_id in spent.values_list("id", flat=True)]
 
@@ -179,8 +179,8 @@ def covered(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]
     live = Approval.objects.filter(tenant_id=tenant_id, state__in=["REQUESTED", "APPROVED"])
     standing = list(live.filter(paused_at__isnull=False).order_by("id").values_list("id", flat=True)[:limit])
     found = dict.fromkeys(standing)
-    for freeze in record.freezes_lately(tenant_id, since=since):
-        under = record.waiting_under(freeze, limit=limit)
+    for freeze in freezing.freezes_lately(tenant_id, since=since):
+        under = freezing.waiting_under(freeze, limit=limit)
         waiting = live.filter(action_id__in=under)
         wrong = waiting.filter(paused_at__isnull=True) if freeze.lifted_at is None else waiting
         found |= dict.fromkeys(wrong.values_list("id", flat=True))

@@ -21,7 +21,7 @@ from approvals.models import (
     Call,
 )
 from approvals.rules.acceptance import Tally, total
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import first
 
@@ -110,7 +110,7 @@ def tallies(
     if step is not None:
         found = found.annotate(bin=_Bin(Value(step), F("at")))
         keys.append("bin")
-    failed = found.filter(accepted=True, action_id__in=record.failed_executions(tenant_id, since=since, until=until))
+    failed = found.filter(accepted=True, action_id__in=acting.failed_executions(tenant_id, since=since, until=until))
     broken = {row[:-1]: row[-1] for row in failed.values_list(*keys).annotate(Count("id")).order_by()}
     rows = found.values_list(*keys).annotate(
         Count("id"),

@@ -17,7 +17,7 @@ from approvals.models import (
     Spending,
 )
 from approvals.rules import binding
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.tenancy import ask, first
@@ -96,7 +96,7 @@ def bearing(tenant_id: UUID, session_id: UUID, approval_id: UUID | None) -> tupl
 @lru_cache(maxsize=4096)
 def disclosed_contract(tenant_id: UUID, contract_digest: str) -> Contract:
     """A registered contract by its digest. Versions never change, so a process reads each once."""
-    row = record.contract_by_digest(tenant_id, contract_digest)
+    row = registered.contract_by_digest(tenant_id, contract_digest)
     if row is None:
         raise LookupError(f"no contract {contract_digest}")
     return contracts.stored(bytes(row.document), expected_digest=contract_digest)

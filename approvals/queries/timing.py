@@ -11,7 +11,7 @@ from approvals.models import (
 )
 from approvals.queries.voting import lines_of
 from approvals.rules import clocks, pace, policy
-from ledger.queries import record
+from ledger.queries import acting, freezing, record, registered
 
 
 def policy_of(approval: Approval) -> policy.ApprovalPolicy:
@@ -22,7 +22,7 @@ def policy_of(approval: Approval) -> policy.ApprovalPolicy:
 @lru_cache(maxsize=1024)
 def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
     """A released version never changes, so a process reads each once."""
-    row = record.policy_version(tenant_id, "approval", version)
+    row = registered.policy_version(tenant_id, "approval", version)
     assert row is not None
     return policy.stored(bytes(row.document))
 
@@ -53,11 +53,11 @@ def _allowed(approval: Approval) -> timedelta:
 
 
 def _stops(approval: Approval, *, since: datetime, deciding: bool) -> list[clocks.Stop]:
-    action = record.action(approval.tenant_id, approval.action_id)
+    action = acting.action(approval.tenant_id, approval.action_id)
     assert action is not None
     stops = [
         clocks.Stop(clocks.Why.FREEZE, freeze.placed_at, freeze.lifted_at)
-        for freeze in record.freezes_since(
+        for freeze in freezing.freezes_since(
             approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target, since=since
         )
     ]
@@ -74,7 +74,7 @@ def _questions(approval: Approval) -> list[clocks.Stop]:
 
 def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
     """Who put a version of the approval policy in force."""
-    row = record.policy_version(tenant_id, "approval", version)
+    row = registered.policy_version(tenant_id, "approval", version)
     return _author(tenant_id, row.id) if row else None
 
 
@@ -87,7 +87,7 @@ def _author(tenant_id: UUID, policy_id: UUID) -> UUID | None:
 @lru_cache(maxsize=1024)
 def approval_policy(tenant_id: UUID, digest: str) -> policy.ApprovalPolicy:
     """A version of the approval policy by its digest, which its document has for good."""
-    row = record.policy_by_digest(tenant_id, "approval", digest)
+    row = registered.policy_by_digest(tenant_id, "approval", digest)
     rules = policy.stored(bytes(row.document)) if row is not None else None
     if rules is None or rules.digest != digest:
         raise LookupError(f"no approval policy {digest}")

@@ -20,7 +20,7 @@ from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy, once
 from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
-from ledger.queries import erasure, log, record
+from ledger.queries import acting, erasure, log, record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
 from ledger.rules.sealing import Erased
@@ -47,7 +47,7 @@ def list_actions(request: HttpRequest, wanted: Query[ActionsWanted]) -> HttpResp
     filters = wanted.model_dump(exclude={"limit", "cursor"})
     if caller.kind == "agent":
         filters["sessions"] = sessions.sessions_of_key(caller.tenant_id, caller.actor.id)
-    found = record.actions(caller.tenant_id, before=pages.place(wanted.cursor), limit=wanted.limit + 1, **filters)
+    found = acting.actions(caller.tenant_id, before=pages.place(wanted.cursor), limit=wanted.limit + 1, **filters)
     return pages.listed(found, wanted.limit, envelope.row)
 
 
@@ -174,7 +174,7 @@ def seen(request: HttpRequest, action_id: UUID, *, or_erased: bool = False) -> A
     Of one that was erased nothing is left to answer with but its bare events.
     """
     caller = caller_of(request)
-    action = record.action(caller.tenant_id, action_id)
+    action = acting.action(caller.tenant_id, action_id)
     if action is None:
         raise NotFound
     if caller.kind == "agent":

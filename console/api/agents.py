@@ -21,7 +21,7 @@ from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.members import member_named
 from console.api.schemas import AgentBody, Paged, ReasonBody
-from ledger.queries import record
+from ledger.queries import acting, registered
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -106,7 +106,7 @@ def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
     )
     owner = member_named(caller.tenant_id, body.owner) if body.owner else None
     version = agents.register(tenant_id=caller.tenant_id, entry=entry, owner=owner, by=caller.actor, at=at)
-    found = registry.findings(version.tools, contracts=record.tool_names(caller.tenant_id))
+    found = registry.findings(version.tools, contracts=registered.tool_names(caller.tenant_id))
     lint = [{"code": each.code, "path": each.path, "detail": each.told} for each in found]
     return answer(_version(version) | {"lint": lint}, 201)
 
@@ -139,7 +139,7 @@ def get_agent(request: HttpRequest, agent_id: str) -> HttpResponse:
         _agent(agent, sum(days.values(), Tally()))
         | {
             "versions": [_version(each) for each in versions],
-            "demonstrated_tools": sorted(record.demonstrated(tenant_id, agent_id, tools)),
+            "demonstrated_tools": sorted(acting.demonstrated(tenant_id, agent_id, tools)),
             "over_time": [_shares(start, tally) for (start,), tally in sorted(days.items())],
             "attempted_undisclosed": [
                 {"tool": call.tool, "session_id": str(call.session_id), "at": call.at} for call in undisclosed

@@ -12,7 +12,7 @@ from console import verdict
 from console.api.caller import Caller
 from console.api.recorded import recorded
 from console.working import questions
-from ledger.queries import log, record
+from ledger.queries import acting, log, opening, record
 from ledger.rules.canonical import digest
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
@@ -25,7 +25,7 @@ CLOCKS_AGREE = timedelta(seconds=5)
 
 def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
     """What may be told of an action now; a call without one was not executed."""
-    action = record.action(tenant_id, action_id) if action_id else None
+    action = acting.action(tenant_id, action_id) if action_id else None
     if action is None:
         return {"code": "NOT_EXECUTED", "text": "Not executed. Nothing has been attempted."}
     told = reports.report_on(action, record.entry(tenant_id, action.id, action.seq) or {})
@@ -125,7 +125,7 @@ def evidence_of(action: Any, caller: Caller) -> list[dict[str, Any]]:
             "observed_at": instant(each.observed_at),
             "redacted": _closed(each, caller),
         }
-        for each in record.evidence_of(action.tenant_id, action.id)
+        for each in opening.evidence_of(action.tenant_id, action.id)
     ]
 
 
@@ -134,7 +134,7 @@ def _closed(evidence: Any, caller: Caller) -> bool:
 
 
 def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
-    data = record.opened(tenant_id, pointer)
+    data = opening.opened(tenant_id, pointer)
     return digest(data) if data is not None else None
 
 

@@ -13,7 +13,7 @@ from console.api import answers, pages
 from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import CloseBody, CommentBody, IncidentBody, IncidentsWanted, LinkBody, ReasonBody
-from ledger.queries import record
+from ledger.queries import freezing, record
 from ledger.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import incidents
@@ -162,7 +162,7 @@ def _row(row: Any) -> dict[str, Any]:
 def _whole(row: Any) -> dict[str, Any]:
     links = after.links_of(row.tenant_id, row.id)
     linked = {kind: [str(link.subject_id) for link in links if link.kind == kind] for kind in ("action", "case")}
-    freezes = record.freezes_by_id(row.tenant_id, [link.subject_id for link in links if link.kind == "freeze"])
+    freezes = freezing.freezes_by_id(row.tenant_id, [link.subject_id for link in links if link.kind == "freeze"])
     return _row(row) | {
         "actions": linked["action"],
         "cases": linked["case"],

@@ -33,7 +33,7 @@ from console.api.schemas import (
 from console.contradicted import contradicted, shown
 from console.tasks import read_before
 from ledger.operations import book
-from ledger.queries import record
+from ledger.queries import acting, freezing, opening, record
 from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from reviews import queries as after
@@ -74,10 +74,10 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     if target.look_again(approval, roles=caller.roles, by=caller.actor, at=timezone.now()):
         after_commit(read_before)
     covers = votes.coverage(approval)
-    action = record.action(caller.tenant_id, approval.action_id)
+    action = acting.action(caller.tenant_id, approval.action_id)
     assert action is not None
     assert action.payload_pointer is not None
-    payload = parse(record.opened(caller.tenant_id, action.payload_pointer) or b"null")
+    payload = parse(opening.opened(caller.tenant_id, action.payload_pointer) or b"null")
     fields = [
         {"path": each.path, "label": each.label, "kind": each.kind, "display": each.display, "warnings": each.warnings}
         for each in render_payload(payload)
@@ -206,7 +206,7 @@ def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpRespo
 def add_evidence(request: HttpRequest) -> HttpResponse:
     caller = caller_of(request)
     action_id, data, media_type = read_evidence(request)
-    if record.action(caller.tenant_id, action_id) is None:
+    if acting.action(caller.tenant_id, action_id) is None:
         raise NotFound
     pointer = cases.attach(
         tenant_id=caller.tenant_id,
@@ -241,7 +241,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
 @admits("person", "oper")
 @in_tenancy
 def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
-    rows = record.freezes_in_force(caller_of(request).tenant_id)
+    rows = freezing.freezes_in_force(caller_of(request).tenant_id)
     return pages.cut(rows, wanted, _freeze)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from console.account import arguments, payload_of
 from console.api.caller import Caller
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.envelope import instant
 from ledger.rules.sealing import CannotOpen, Erased
 from reviews import queries as after
@@ -17,7 +17,7 @@ def recorded(action: Any, caller: Caller) -> dict[str, Any]:
 
     A tool's own words on what went wrong are raw output, which is for compliance (C-32).
     """
-    kept = record.idempotency(action.tenant_id, action.id)
+    kept = acting.idempotency(action.tenant_id, action.id)
     answer = after.last_observation(action.tenant_id, action.id)
     result = _result(answer)
     error = result.get("error") if isinstance(result.get("error"), dict) else None

@@ -17,7 +17,7 @@ from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import Paged, PolicyBody
 from console.contracts import validated
 from ledger.operations import book
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
@@ -48,7 +48,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
 @in_tenancy
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    found = record.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
+    found = registered.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
     return pages.listed(found, wanted.limit, _contract)
 
 
@@ -58,7 +58,7 @@ def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
-    row = record.contract_version(caller_of(request).tenant_id, name, version)
+    row = registered.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
     known = {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
@@ -101,7 +101,7 @@ def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpRespons
 @admits(*OPERATORS, "audit", "person")
 @in_tenancy
 def list_policies(request: HttpRequest) -> HttpResponse:
-    active = record.active_policies(caller_of(request).tenant_id)
+    active = registered.active_policies(caller_of(request).tenant_id)
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 

@@ -27,7 +27,7 @@ from console.api.envelope import status_of
 from console.api.members import member_named
 from console.api.schemas import CallsBody, GoalBody, SessionBody, SurfaceBody
 from console.working import questions
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.envelope import instant
 
 router = Router(tags=["Sessions"])
@@ -191,7 +191,7 @@ def _budgets(session: Any) -> list[dict[str, Any]]:
 
 def _questions(session: Any) -> list[dict[str, Any]]:
     """What people ask about the actions of a session that wait for them."""
-    waiting = record.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
+    waiting = acting.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
     return questions(session.tenant_id, [action.id for action in waiting])
 
 

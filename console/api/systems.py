@@ -15,7 +15,7 @@ from console.api.caller import admits, caller_of
 from console.api.edge import after_commit, answer, in_tenancy
 from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
 from ledger.operations import book
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.refusals import Refused
 from reviews import queries as after
 from reviews.checks import catalogue, changes
@@ -121,7 +121,7 @@ def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse
 @in_tenancy
 def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
-    system = record.system(tenant_id, name)
+    system = registered.system(tenant_id, name)
     if system is None:
         raise systems.NoSuchSystem
     rows = after.hooks_of(tenant_id, system.id)

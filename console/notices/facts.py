@@ -12,7 +12,7 @@ from django.urls import reverse
 from approvals.queries import asking
 from console.notices.occasions import WAITS
 from console.notices.wording import Fact, verb
-from ledger.queries import record
+from ledger.queries import acting
 
 # Where to go for what is about no approval.
 _PAGES = {"approver_key": "people", "emergency": "approvals", "approval": "approvals", "agent": "agents"}
@@ -24,7 +24,7 @@ def facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True
     asked = list(lines)
     wanted = {UUID(line["about"]) for line in asked if line["about_kind"] == "approval"}
     approvals = {each.id: each for each in asking.approvals_by_id(tenant.id, wanted)}
-    actions = record.actions_by_id(tenant.id, [each.action_id for each in approvals.values()])
+    actions = acting.actions_by_id(tenant.id, [each.action_id for each in approvals.values()])
     origin = settings.COUNTERFOIL_PUBLIC_URL if absolute else ""
     return [_fact(tenant.slug, line, approvals.get(UUID(line["about"])), actions, origin) for line in asked]
 

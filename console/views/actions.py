@@ -23,6 +23,7 @@ from console.proofs import panel
 from console.story import story
 from console.templatetags.console import marked, stamp, state_badge
 from console.title import title
+from ledger.queries import acting
 from ledger.queries import record as queries
 from reviews.operations import schedules
 
@@ -34,10 +35,10 @@ def browse(request: Request) -> HttpResponse:
     filters = ActionFilter(request.GET)
     wanted = filters.wanted() if filters.is_valid() else {}
     named = _uuid(wanted.get("q", ""))
-    if named and queries.action(request.tenant.id, named):
+    if named and acting.action(request.tenant.id, named):
         return redirect("action", request.tenant.slug, named)
     before = _uuid(request.GET.get("before", ""))
-    found = queries.actions(request.tenant.id, before=before, limit=PAGE + 1, **wanted)
+    found = acting.actions(request.tenant.id, before=before, limit=PAGE + 1, **wanted)
     context = {
         "here": "actions",
         "filters": filters,
@@ -105,7 +106,7 @@ def verify(request: Request, action_id: UUID) -> HttpResponse:
 
 
 def _found(request: Request, action_id: UUID) -> Any:
-    found = queries.action(request.tenant.id, action_id)
+    found = acting.action(request.tenant.id, action_id)
     if found is None:
         raise Http404
     return found

@@ -21,7 +21,7 @@ from console.account import names
 from console.forms import Lift
 from console.gate_record import Period
 from console.http import Request, in_tenant
-from ledger.queries import record
+from ledger.queries import acting, freezing, registered, storage
 
 PAGE = 50
 RECENT = 20
@@ -84,7 +84,7 @@ def agent(request: Request, agent_id: str) -> HttpResponse:
         "refusals": _refusals(slug, over, agent_id, calls.refusals(tenant, **about)),
         "undisclosed": calls.attempted_undisclosed(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[::-1],
         "sessions": sessions.sessions_of(tenant, agent_id, limit=RECENT),
-        "frozen": [each for each in record.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)],
+        "frozen": _frozen(tenant, agent_id),
         "may_end": bool(set(MAY_END) & request.caller.roles),
     }
     return render(request, "agents/_detail.html" if request.htmx else "agents/detail.html", context)
@@ -122,6 +122,10 @@ def revoke(request: Request, agent_id: str) -> HttpResponse:
     return redirect(here)
 
 
+def _frozen(tenant: UUID, agent_id: str) -> list[Any]:
+    return [each for each in freezing.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)]
+
+
 def _found(request: Request, agent_id: str) -> Any:
     found = agents_read.agent(request.tenant.id, agent_id)
     if found is None:
@@ -131,7 +135,7 @@ def _found(request: Request, agent_id: str) -> Any:
 
 def _after(request: Request) -> UUID | None:
     asked = request.GET.get("after", "")
-    return UUID(asked) if record.is_uuid(asked) else None
+    return UUID(asked) if storage.is_uuid(asked) else None
 
 
 def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, Any]]:
@@ -142,7 +146,7 @@ def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, A
         if listed
         else {}
     )
-    frozen = {each.value for each in record.freezes_in_force(tenant) if each.scope == "agent"}
+    frozen = {each.value for each in freezing.freezes_in_force(tenant) if each.scope == "agent"}
     return [_row(slug, each, over, made, each.agent_id in frozen) for each in agents]
 
 
@@ -169,8 +173,8 @@ def _tools(request: Request, agent: Any, versions: list[Any]) -> list[dict[str, 
     """The tools of the version in force: has it shown that it can, and under which contract."""
     current = next((each for each in versions if each.version == agent.version), None)
     tools = list(current.tools) if current else []
-    shown = record.demonstrated(agent.tenant_id, agent.agent_id, tools)
-    newest = record.newest_contracts(agent.tenant_id, tools)
+    shown = acting.demonstrated(agent.tenant_id, agent.agent_id, tools)
+    newest = registered.newest_contracts(agent.tenant_id, tools)
     return [
         {
             "name": tool,

@@ -20,7 +20,7 @@ from console.http import Request, in_tenant, looked
 from console.notices import operations as notices
 from console.queue_forms import Said
 from console.tasks import read_before
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.refusals import Refused
 
 
@@ -41,7 +41,7 @@ def approval(request: Request, approval_id: UUID) -> HttpResponse:
 
 def _served(request: Request, found: Any) -> None:
     """From here on the time counts that the server measures; what was erased was shown to nobody."""
-    action = record.action(request.tenant.id, found.action_id)
+    action = acting.action(request.tenant.id, found.action_id)
     payload = payload_of(action) if action is not None else None
     if payload is not None:
         me, size = request.caller.actor.id, len(payload)

@@ -22,7 +22,7 @@ from console.http import Request, in_tenant
 from console.proofs import panel
 from console.templatetags.console import moment, plainly, standing
 from ledger.operations.record import SYSTEM_ACTOR
-from ledger.queries import record, search
+from ledger.queries import acting, record, search
 from reviews import queries as after
 
 PAGE = 50
@@ -200,7 +200,7 @@ def _page(request: Request, kind: str, subject: UUID) -> str:
 
 def _events(request: Request, found: list[search.Found], called: dict[UUID, str]) -> SafeString:
     places = search.standings(request.tenant.id, [(each.subject_id, each.seq) for each in found])
-    targets = record.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    targets = acting.actions_by_id(request.tenant.id, [each.subject_id for each in found])
     shown = {"as_of": request.as_of}
     return mark_safe(
         "".join(

@@ -18,7 +18,7 @@ from console import charts, gate_record, patterns
 from console.gate_record import Period
 from console.http import Request, in_tenant
 from console.views.agents import agent_tabs
-from ledger.queries import record
+from ledger.queries import storage
 from reviews.rules.success_patterns import PATTERNS
 
 PAGE = 50
@@ -178,4 +178,4 @@ def _older(request: Request, last: UUID) -> str:
 
 def _before(request: Request) -> UUID | None:
     asked = request.GET.get("before", "")
-    return UUID(asked) if record.is_uuid(asked) else None
+    return UUID(asked) if storage.is_uuid(asked) else None

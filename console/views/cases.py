@@ -20,7 +20,7 @@ from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resoluti
 from console.http import Request, in_tenant, looked
 from console.title import title
 from console.ungated import ungated
-from ledger.queries import record
+from ledger.queries import acting
 from reviews import queries
 from reviews.operations import cases
 from reviews.rules import resolutions
@@ -187,7 +187,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
+    actions = acting.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
     called = names(request.tenant.id)
     return [
         {

@@ -13,7 +13,7 @@ from approvals.queries import sessions
 from console import contract_diff, tryout
 from console.account import pretty
 from console.http import Request, in_tenant, looked
-from ledger.queries import record
+from ledger.queries import registered, storage
 from ledger.rules.contract import Contract, read
 
 PAGE = 100
@@ -30,8 +30,8 @@ class TryOut(forms.Form):
 @in_tenant()
 def browse(request: Request) -> HttpResponse:
     asked = request.GET.get("after", "")
-    found = record.contract_versions(
-        request.tenant.id, after=forms.UUIDField().clean(asked) if record.is_uuid(asked) else None, limit=PAGE + 1
+    found = registered.contract_versions(
+        request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
     )
     context = {
         "here": "contracts",
@@ -43,12 +43,12 @@ def browse(request: Request) -> HttpResponse:
 
 @in_tenant()
 def contract(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
-    row = record.contract_version(request.tenant.id, contract_name, contract_version)
+    row = registered.contract_version(request.tenant.id, contract_name, contract_version)
     if row is None:
         raise Http404
     known = sessions.disclosed_contract(request.tenant.id, row.digest)
     document = read(known.document)
-    versions = record.contract_versions_of(request.tenant.id, contract_name)
+    versions = registered.contract_versions_of(request.tenant.id, contract_name)
     context = {
         "here": "contracts",
         "row": row,

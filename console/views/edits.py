@@ -21,7 +21,7 @@ from console.api.edge import after_commit
 from console.http import Request, in_tenant
 from console.tasks import read_before
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.canonical import NotCanonical, read
 
 # What is wrong with what was written; everything else is about the request, and is shown as every refusal is.
@@ -32,7 +32,7 @@ _MENDABLE = (edits.EditRefused, edits.NothingChanged, binding.ReasonRequired, No
 @in_tenant("reviewer")
 def edit(request: Request, approval_id: UUID) -> HttpResponse:
     found = asking.approval(request.tenant.id, approval_id)
-    action = record.action(request.tenant.id, found.action_id) if found else None
+    action = acting.action(request.tenant.id, found.action_id) if found else None
     if found is None or action is None:
         raise Http404
     if request.method == "GET":

@@ -17,7 +17,7 @@ from console import glass
 from console.account import names
 from console.forms import EmergencyReview
 from console.http import Request, in_tenant
-from ledger.queries import record
+from ledger.queries import acting
 
 REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
 FOUND = {"justified": "justified", "not_justified": "not justified"}
@@ -51,7 +51,7 @@ def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None,
     called = names(tenant_id)
     waiting = approvers.emergencies(tenant_id)
     done = approvers.emergencies(tenant_id, reviewed=True, limit=50)
-    actions = record.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
+    actions = acting.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
     context = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),

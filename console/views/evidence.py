@@ -14,14 +14,14 @@ from console.account import pretty
 from console.http import Request, in_tenant
 from console.operations import open_evidence
 from console.story import may_open
-from ledger.queries import record as queries
+from ledger.queries import opening
 from ledger.rules.sealing import CannotOpen
 from reviews.rules.account import sentences
 
 
 @in_tenant()
 def evidence(request: Request, pointer: UUID) -> HttpResponse:
-    found = queries.evidence(request.tenant.id, pointer)
+    found = opening.evidence(request.tenant.id, pointer)
     if found is None:
         raise Http404
     text, answers, withheld = _content(request, found)
@@ -43,7 +43,7 @@ def _content(request: Request, found: Any) -> tuple[str, list[tuple[str, str]], 
     if not may_open(found, request.caller):
         return "", [], "Raw tool output is opened by compliance only."
     try:
-        data = queries.opened(request.tenant.id, found.id) or b""
+        data = opening.opened(request.tenant.id, found.id) or b""
     except CannotOpen as gone:
         return "", [], gone.detail
     try:

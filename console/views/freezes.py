@@ -17,7 +17,7 @@ from console.forms import Lift, Stop
 from console.http import Request, back_to, in_tenant
 from console.views.incidents import trouble_tabs
 from ledger.operations import book
-from ledger.queries import record
+from ledger.queries import freezing, record
 from reviews import queries as after
 
 PAST = 30
@@ -26,7 +26,7 @@ PAST = 30
 @in_tenant()
 def page(request: Request, form: Stop | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant.id
-    in_force, past = record.freezes_in_force(tenant), record.freezes_lifted(tenant, limit=PAST)
+    in_force, past = freezing.freezes_in_force(tenant), freezing.freezes_lifted(tenant, limit=PAST)
     context = {
         "here": "incidents",
         "tabs": trouble_tabs(request, "freezes"),
@@ -79,7 +79,7 @@ def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
 def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:
     by = {event.kind: (called.get(event.actor_id, event.actor_kind), detail or {}) for event, _, detail in history}
     lifted_by, lifted = by.get("freeze_lifted", ("", {}))
-    waiting = 0 if freeze.lifted_at else record.stopped_by(freeze)
+    waiting = 0 if freeze.lifted_at else freezing.stopped_by(freeze)
     return {
         "freeze": freeze,
         "placed_by": by.get("freeze_placed", ("", {}))[0],

@@ -16,7 +16,7 @@ from console import gate_record, upstream, words
 from console.http import Request, in_tenant
 from console.notices import queries as notices
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 from reviews import queries as after
 from reviews.rules.circuit import Standing
 
@@ -62,9 +62,9 @@ def _figures(request: Request) -> list[dict[str, Any]]:
         ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), asking.waiting(tenant)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
-        ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", record.standing(tenant, UNKNOWN)),
-        ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", record.standing(tenant, HELD)),
-        ("state-verifying", "Being verified", f"{actions}?state=PENDING", record.standing(tenant, VERIFYING)),
+        ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", acting.standing(tenant, UNKNOWN)),
+        ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", acting.standing(tenant, HELD)),
+        ("state-verifying", "Being verified", f"{actions}?state=PENDING", acting.standing(tenant, VERIFYING)),
     )
     return [
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
@@ -88,7 +88,7 @@ def _waiting(request: Request) -> list[dict[str, Any]]:
 def _approvals(request: Request) -> list[dict[str, Any]]:
     tenant = request.tenant
     asked = asking.approvals(tenant.id, limit=MOST_ROWS)
-    actions = record.actions_by_id(tenant.id, [each.action_id for each in asked])
+    actions = acting.actions_by_id(tenant.id, [each.action_id for each in asked])
     sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
     return [
         {
@@ -109,7 +109,7 @@ def _cases(request: Request) -> list[dict[str, Any]]:
     tenant, me = request.tenant, request.caller.actor.id
     awake = after.shelf(tenant.id, "open", sort="", at=request.as_of)
     mine = [each for each in awake if each.claimed_by in (None, me)]
-    actions = record.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
+    actions = acting.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
     return [
         {
             "icon": "cases",
@@ -140,12 +140,12 @@ def _by_now(action: Any) -> str:
 
 
 def _troubled(request: Request) -> list[dict[str, Any]]:
-    found = record.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
+    found = acting.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
     return [_row(request, each) for each in sorted(found, key=lambda each: each.changed_at)]
 
 
 def _settled(request: Request) -> list[dict[str, Any]]:
-    return [_row(request, each) for each in record.actions(request.tenant.id, states=list(SETTLED), limit=6)]
+    return [_row(request, each) for each in acting.actions(request.tenant.id, states=list(SETTLED), limit=6)]
 
 
 def _row(request: Request, action: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from console import words
 from console.emergency import emergency, facts
 from console.forms import Closing, Joining, NewIncident, Reason, Remark, Stop
 from console.http import Request, in_tenant
-from ledger.queries import record
+from ledger.queries import acting
 from reviews import queries
 from reviews.operations import incidents
 from reviews.rules import postmortem
@@ -106,7 +106,7 @@ def _about(request: Request) -> dict[str, Any]:
     if case is not None:
         found = words.discrepancy(case.discrepancy) if case.discrepancy else words.reason(case.reason)
         return {"case": case.id, "title": f"{found}: {case.tool} on {case.target}"}
-    action = record.action(request.tenant.id, action_id) if action_id else None
+    action = acting.action(request.tenant.id, action_id) if action_id else None
     return {"action": action.id, "title": f"{action.tool} on {action.target}"} if action else {}
 
 

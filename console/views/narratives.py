@@ -14,7 +14,7 @@ from console.account import arguments, payload_of
 from console.http import Request, in_tenant, looked
 from console.printed import pdf
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 from reviews import queries as after
 
 
@@ -45,7 +45,7 @@ def case_pdf(request: Request, case_id: UUID) -> HttpResponse:
 
 
 def _of_action(request: Request, action_id: UUID) -> narrative.Narrative:
-    found = record.action(request.tenant.id, action_id)
+    found = acting.action(request.tenant.id, action_id)
     if found is None:
         raise Http404
     named = title(found.operation_kind, found.target, arguments(payload_of(found)))

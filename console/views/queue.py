@@ -22,7 +22,7 @@ from console.account import names
 from console.http import Request, back_to, in_tenant
 from console.queue_forms import NewView, QueueFilter
 from console.working import Card, cards
-from ledger.queries import record
+from ledger.queries import acting, registered
 
 TABS = {
     "": ("Waiting", "0 approvals wait for a vote"),
@@ -113,7 +113,7 @@ def queue_filter(request: Request, query: QueryDict) -> QueueFilter:
     return QueueFilter(
         query,
         people=people,
-        tools=sorted(record.tool_names(tenant)),
+        tools=sorted(registered.tool_names(tenant)),
         agents=[each.agent_id for each in agents.agents(tenant)],
         groups=approvers.groups_asked(tenant),
     )
@@ -239,7 +239,7 @@ def _table(request: Request, found: list[Any]) -> str:
     text = io.StringIO()
     written = csv.writer(text)
     written.writerow((*_COLUMNS, *_PEOPLE))
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found])
+    actions = acting.actions_by_id(request.tenant.id, [each.action_id for each in found])
     called, missing = names(request.tenant.id), working.missing(request.tenant.id, found)
     for each in found:
         action = actions[each.action_id]

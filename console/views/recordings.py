@@ -19,7 +19,7 @@ from console.recordings import keeping, operations, queries, shown
 from console.recordings.forms import ConversationFilter, EraseRecording, RecordingFilter
 from console.recordings.queries import Found, Place
 from console.views.agents import agent_tabs
-from ledger.queries import erasure, record
+from ledger.queries import erasure, storage
 from ledger.rules.retention import runs_out
 
 PAGE = 50
@@ -136,7 +136,7 @@ def _found(request: Request, recording_id: UUID) -> Any:
 
 def _before(request: Request) -> UUID | None:
     asked = request.GET.get("before", "")
-    return UUID(asked) if record.is_uuid(asked) else None
+    return UUID(asked) if storage.is_uuid(asked) else None
 
 
 def _place(asked: str) -> Place | None:

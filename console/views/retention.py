@@ -22,7 +22,7 @@ from console.views.audit import MAY, tabs
 from ledger.operations import erasure as operations
 from ledger.operations import retention as clocks
 from ledger.queries import erasure as queries
-from ledger.queries import record
+from ledger.queries import storage
 from ledger.rules.retention import HoldScope
 
 SHOWN = 20
@@ -193,7 +193,7 @@ def _hold(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]
 
 
 def _recording(slug: str, value: str) -> str:
-    return reverse("recording", args=[slug, UUID(value)]) if record.is_uuid(value) else ""
+    return reverse("recording", args=[slug, UUID(value)]) if storage.is_uuid(value) else ""
 
 
 def _erasure(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from console import erased, struck, telling
 from console.http import Request, in_tenant
 from console.telling_pages import panel
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting, running
 from reviews import queries as after
 
 MOST_JUDGED = 20
@@ -29,7 +29,7 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         raise Http404
     if gone := erased.instead(request, "session", session_id):
         return gone
-    actions = {each.id: each for each in record.actions(request.tenant.id, session=session_id, limit=500)}
+    actions = {each.id: each for each in acting.actions(request.tenant.id, session=session_id, limit=500)}
     calls = [_call(request, each, actions) for each in calls_read.calls_of(request.tenant.id, session_id)]
     context = {
         "here": "actions",
@@ -43,7 +43,7 @@ def session(request: Request, session_id: UUID) -> HttpResponse:
         "tools": [tool["name"] for tool in found.contract["tools"]],
         "surface": surface.newest(found),
         "over": found.pin_expires_at <= request.as_of,
-        "unwinding": record.unwinding(request.tenant.id, found.run_id),
+        "unwinding": running.unwinding(request.tenant.id, found.run_id),
     }
     return render(request, "sessions/_detail.html" if request.htmx else "sessions/detail.html", context)
 

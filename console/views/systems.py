@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from console import upstream
 from console.forms import Lift
 from console.http import Request, back_to, in_tenant
-from ledger.queries import record
+from ledger.queries import registered
 from reviews import queries as after
 from reviews.operations import systems as operations
 
@@ -71,7 +71,7 @@ def resume(request: Request, system_id: UUID) -> HttpResponse:
 
 
 def _name(request: Request, system_id: UUID) -> str:
-    row = record.system_by_id(request.tenant.id, system_id)
+    row = registered.system_by_id(request.tenant.id, system_id)
     if row is None:
         raise Http404
     return row.name

@@ -21,7 +21,7 @@ from console.http import Request, in_tenant
 from console.queue_forms import Ballots, picked
 from console.step_up import proof_class
 from console.title import title
-from ledger.queries import record
+from ledger.queries import acting
 
 
 @in_tenant("reviewer")
@@ -53,7 +53,7 @@ def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200
     if not found:
         messages.error(request, "Choose what you want to vote on.")
         return redirect("approvals", request.tenant.slug)
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    actions = acting.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items, apart = [], []
     kind: tuple[str, str, str] | None = None
     for each in found.values():
@@ -104,7 +104,7 @@ _LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"),
 
 def _told(request: Request, outcomes: list[operations.Outcome]) -> dict[str, Any]:
     found = asking.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
-    actions = record.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    actions = acting.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
     items = []
     for each in outcomes:
         approval = found[each.approval_id]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
 from ledger.operations.record import SYSTEM, Actor, Happening, Head, append, lock, new_id
-from ledger.queries import record as queries
+from ledger.queries import registered
 from ledger.rules.canonical import canonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.policies import POLICY_KINDS, default_policy
@@ -59,7 +59,7 @@ def found_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: dateti
 
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
     """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18)."""
-    known = queries.contract_version(tenant_id, contract.name, contract.version)
+    known = registered.contract_version(tenant_id, contract.name, contract.version)
     if known is not None:
         if known.digest != contract.digest:
             raise VersionTaken
@@ -138,7 +138,7 @@ def register_system(
     *, tenant_id: UUID, name: str, pattern: str, settings: Mapping[str, Any], actor: Actor, at: datetime
 ) -> System:
     """Register an authoritative system, or change the settings of a known one."""
-    known = queries.system(tenant_id, name)
+    known = registered.system(tenant_id, name)
     if known is not None and (known.pattern, known.settings) == (pattern, dict(settings)):
         return known
     row = known or System(tenant_id=tenant_id, id=new_id(at), name=name, registered_at=at)

@@ -25,7 +25,7 @@ from ledger.models import Export
 from ledger.operations import anchoring
 from ledger.operations import bundles as files
 from ledger.operations import record as ledger
-from ledger.queries import erasure, log, record
+from ledger.queries import erasure, log, storage
 from ledger.queries import exports as queries
 from ledger.rules import bundles, exporting, tiles
 from ledger.rules.envelope import instant
@@ -287,7 +287,7 @@ class Piece:
             return []
         own = {"entry": (kept.entry_salt, kept.entry), "detail": (kept.detail_salt, kept.detail)}
         gone = self._gone(told)
-        evidence = self._evidence([pointer for _, pointer in promises if record.is_uuid(str(pointer))])
+        evidence = self._evidence([pointer for _, pointer in promises if storage.is_uuid(str(pointer))])
         found = [
             evidence.get(pointer, bundles.Opened()) if pointer else bundles.Opened(*own.get(purpose, (None, None)))
             for purpose, pointer in promises
@@ -304,7 +304,7 @@ class Piece:
     def _evidence(self, pointers: list[str]) -> dict[str, bundles.Opened]:
         if not pointers:
             return {}
-        stored = record.stored_evidence(self.row.tenant_id, pointers)
+        stored = storage.stored_evidence(self.row.tenant_id, pointers)
         if not self.row.wanted["payloads"]:
             withheld = bundles.Opened(gone="withheld")
             return {pointer: withheld for pointer, each in stored.items() if not each.emptied}

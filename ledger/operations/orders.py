@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ledger.models import Order, Unwinding
 from ledger.operations.record import SYSTEM, Actor, Happening, Head, Sealed, append, lock, new_id, seal
-from ledger.queries import record as queries
+from ledger.queries import running
 from ledger.rules.refusals import Refused
 
 
@@ -64,7 +64,7 @@ def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
 
 def order_next(head: Head, before: dict[str, Any], *, actor: Actor, at: datetime) -> Head | None:
     """Order the step after the one of the detail `before`; None when that was the last."""
-    document, number = queries.order_plan(head.tenant_id, before), before["number"] + 1
+    document, number = running.order_plan(head.tenant_id, before), before["number"] + 1
     if number == len(document["steps"]):
         return None
     return _order(head, document, number, UUID(before["plan"]), evidence=(), actor=actor, at=at)
@@ -128,9 +128,9 @@ def end_order(*, event_id: UUID) -> None:
 
 def unwind(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> Unwinding:
     """Begin to take a run back: from the commit on nothing new starts in it."""
-    if queries.is_unwinding(tenant_id, run_id):
+    if running.is_unwinding(tenant_id, run_id):
         raise AlreadyUnwinding
-    if not queries.steps_of(tenant_id, run_id, limit=1):
+    if not running.steps_of(tenant_id, run_id, limit=1):
         raise NothingToUnwind
     row = Unwinding.objects.create(
         tenant_id=tenant_id,
@@ -154,9 +154,9 @@ def after_failure(action: Any, state: str, *, at: datetime) -> Unwinding | None:
 
     After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.
     """
-    if not action.unwinds or state not in ENDED_BADLY or queries.is_unwinding(action.tenant_id, action.run_id):
+    if not action.unwinds or state not in ENDED_BADLY or running.is_unwinding(action.tenant_id, action.run_id):
         return None
-    if queries.pivot_passed(action.tenant_id, action.run_id):
+    if running.pivot_passed(action.tenant_id, action.run_id):
         return None
     reason = f"The step {action.tool} on {action.target} ended {state}."
     return unwind(tenant_id=action.tenant_id, run_id=action.run_id, reason=reason, actor=SYSTEM, at=at)

@@ -25,6 +25,7 @@ from ledger.models import (
     SubjectKey,
     Tenant,
 )
+from ledger.queries import opening
 from ledger.queries import record as queries
 from ledger.rules import entry as entries
 from ledger.rules import envelope as envelopes
@@ -292,9 +293,9 @@ def _appending(count: int) -> bytes:
 
 def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes, list[SubjectKey]]:
     """The key of a subject's evidence, and the row to write where it is a fresh one."""
-    key_id = None if is_new else queries.key_id(tenant_id, subject_id)
+    key_id = None if is_new else opening.key_id(tenant_id, subject_id)
     if key_id is not None:
-        return queries.data_key(key_id), []
+        return opening.data_key(key_id), []
     fresh = keystore.take()
     return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from ledger.models import Action, Export
-from ledger.queries import anchors, log, record
+from ledger.queries import acting, anchors, log
 from ledger.rules.exporting import OF_ACTIONS, Told
 from ledger.rules.merkle import HASH_BYTES
 from ledger.rules.tiles import WIDTH, Tile
@@ -94,7 +94,7 @@ def chosen(tenant_id: UUID, subjects: Iterable[UUID], filters: Mapping[str, str]
     ids = list(set(subjects))
     action = Q(id=wanted.pop("action")) if "action" in wanted else Q()
     found = Action.objects.filter(
-        Q(id__in=ids) | Q(approval_id__in=ids), action, record.wanted(wanted), tenant_id=tenant_id
+        Q(id__in=ids) | Q(approval_id__in=ids), action, acting.wanted(wanted), tenant_id=tenant_id
     )
     return {each for pair in found.values_list("id", "approval_id") for each in pair if each is not None}
 

@@ -10,8 +10,8 @@ import orjson
 from django.db.models import Count, Q
 
 from ledger.models import Action, Entry, Event
+from ledger.queries.acting import wanted
 from ledger.queries.conditions import IS_OPEN
-from ledger.queries.record import wanted
 from ledger.tenancy import ask
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from ledger.models import Action
-from ledger.queries import record
+from ledger.queries import opening, record
 from ledger.queries.conditions import IS_OPEN, among
 from ledger.rules import sealing
 from ledger.rules.lifecycle import OPEN, State
@@ -98,7 +98,7 @@ def found_at(tenant_id: UUID, target: str, *, since: datetime, most: int = 3) ->
 
 def _found(tenant_id: UUID, pointer: UUID) -> Found | None:
     try:
-        data = record.opened(tenant_id, pointer)
+        data = opening.opened(tenant_id, pointer)
     except (sealing.Erased, sealing.CannotOpen):
         return None
     readings = orjson.loads(data).get("readings") if data is not None else None

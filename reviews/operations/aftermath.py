@@ -13,7 +13,7 @@ from uuid import UUID
 
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, running
 from ledger.rules.lifecycle import NEEDS, Ground, State
 from ledger.rules.remedies import Relation
 from reviews.operations import cases, incidents, schedules
@@ -34,7 +34,7 @@ _READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "ro
 def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
     """Carry the end of an ordered recovery action over to the action behind it; whether there was an end."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-    detail = record.ordered(tenant_id, action_id).get(event_id)
+    detail = running.ordered(tenant_id, action_id).get(event_id)
     if detail is None:
         ledger_orders.end_order(event_id=event_id)
         return True
@@ -55,7 +55,7 @@ def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -
 def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[Ended, str]:
     if detail["refused"]:
         return Ended.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
-    child = record.child_of(tenant_id, event_id)
+    child = acting.child_of(tenant_id, event_id)
     if child is None:
         return Ended.OPEN, ""
     how = remedies.ended(State(child.state), settled=child.settled, contradicted=child.contradicted)

@@ -14,7 +14,7 @@ import orjson
 from ledger.operations import book
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record, registered, running
 from ledger.rules.effects import Reversibility, SideEffectClass
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
@@ -88,7 +88,7 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         return None
     if known is not None and reason == CONTRADICTED:
         return _take_up(known, why="A later reading contradicts what was settled.", found=discrepancy, at=at)
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     assert action is not None
     row = _new(action, reason, discrepancy, at=at)
     ledger.append(
@@ -130,7 +130,7 @@ def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at:
     if case.action_id is None:
         _take_up(case, why=reason, found="", by=by, at=at)
         return
-    action = record.action(tenant_id, queries.about(case))
+    action = acting.action(tenant_id, queries.about(case))
     assert action is not None
     other = queries.case_of(tenant_id, queries.about(case))
     if other is not None and other.state != "RESOLVED":
@@ -192,7 +192,7 @@ def open_missing(*, at: datetime) -> int:
     opened = 0
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            held = record.held(tenant.id)
+            held = acting.held(tenant.id)
             known = set(
                 Case.objects.filter(tenant_id=tenant.id, action_id__in=held)
                 .exclude(state="RESOLVED")
@@ -209,7 +209,7 @@ def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != State.REVIEW_REQUIRED:
         return False
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     assert action is not None
     opened = open_case(tenant_id=tenant_id, action_id=action_id, reason=action.recovery_decision or "HELD", at=at)
     if opened is not None and action.recovery_row == "RT-21":
@@ -250,9 +250,9 @@ def held_of(case: Case) -> Held:
     """The action of a case, as far as resolving it goes."""
     if case.action_id is None:
         return resolutions.UNGATED
-    action = record.action(case.tenant_id, queries.about(case))
+    action = acting.action(case.tenant_id, queries.about(case))
     assert action is not None
-    contract = record.contract_by_digest(case.tenant_id, action.contract_digest)
+    contract = registered.contract_by_digest(case.tenant_id, action.contract_digest)
     run = queries.last_run(case.tenant_id, queries.about(case))
     return Held(
         state=State(action.state),
@@ -271,7 +271,7 @@ def held_of(case: Case) -> Held:
 
 def _remedies(action: Any) -> frozenset[Relation]:
     """What can be ordered for an action: a recovery action is not recovered itself."""
-    if action.relation or record.has_order(action.tenant_id, action.id):
+    if action.relation or running.has_order(action.tenant_id, action.id):
         return frozenset()
     planned = {relation: recovery.ordered_by_hand(action, relation)[0] for relation in Relation}
     return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
@@ -401,7 +401,7 @@ def _carry_out(
     )
     action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, second or by, at=at)
     action = _order(case, action, resolution, by, at=at)
-    ledger_orders.after_failure(record.action(tenant_id, action.id), action.state, at=at)
+    ledger_orders.after_failure(acting.action(tenant_id, action.id), action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
@@ -445,7 +445,7 @@ def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.A
     relation = resolutions.REMEDIES.get(resolution)
     if relation is None:
         return action
-    wanted, concerned = recovery.ordered_by_hand(record.action(case.tenant_id, queries.about(case)), relation)
+    wanted, concerned = recovery.ordered_by_hand(acting.action(case.tenant_id, queries.about(case)), relation)
     if isinstance(wanted, str):
         raise resolutions.NotOffered(wanted)
     return recovery.begin(

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, opening, record
 from ledger.rules.canonical import digest
 from ledger.rules.lifecycle import State
 from ledger.rules.sealing import CannotOpen, Erased
@@ -58,8 +58,8 @@ def guard(
 
 def actions_of(speaker: Speaker) -> list[Any]:
     """The actions that a session may speak of, oldest first: its own, and those of the same agent in the same run."""
-    own = record.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
-    run = record.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
+    own = acting.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
+    run = acting.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
     found = {action.id: action for action in (*own, *run)}
     return [found[each] for each in sorted(found)][-MOST:]
 
@@ -124,7 +124,7 @@ def _is_stale(action: Any, *, at: datetime) -> bool:
     """Whether a reading is too old, or its target was changed after it."""
     if at - action.changed_at > READ_LASTS:
         return True
-    later = record.actions(action.tenant_id, target=action.target, limit=MOST)
+    later = acting.actions(action.tenant_id, target=action.target, limit=MOST)
     return any(each.mutating and each.changed_at > action.changed_at and each.state not in _UNDONE for each in later)
 
 
@@ -147,7 +147,7 @@ def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
 def _opened(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     """What is behind these pointers, without what was erased."""
     try:
-        return record.opened_all(tenant_id, pointers)
+        return opening.opened_all(tenant_id, pointers)
     except (Erased, CannotOpen):
         if len(pointers) == 1:
             return {}

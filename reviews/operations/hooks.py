@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record, registered
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, tenancy
@@ -82,7 +82,7 @@ def revoke(*, tenant_id: UUID, name: str, hook_id: UUID, reason: str, by: ledger
 
 
 def _system(tenant_id: UUID, name: str) -> Any:
-    system = record.system(tenant_id, name)
+    system = registered.system(tenant_id, name)
     if system is None:
         raise NoSuchSystem
     return system
@@ -149,7 +149,7 @@ def receive(*, hook_id: UUID, signed: rules.Signed, body: bytes, at: datetime) -
     if row is None:
         raise NoSuchHook
     with tenancy(row.tenant_id):
-        system = record.system_by_id(row.tenant_id, row.system_id)
+        system = registered.system_by_id(row.tenant_id, row.system_id)
         assert system is not None
         secrets = secrets_of(row.tenant_id, system.name, hook_id)
         rules.check(signed, body, secrets=secrets, at=at)
@@ -177,7 +177,7 @@ def _bound(tenant_id: UUID, system: Any, body: bytes) -> UUID | None:
     """The action that a webhook speaks of, where that is one which this system verifies."""
     names = rules.named(rules.mapping_of(system.settings), _parsed(body))
     action_id = _told(tenant_id, names)
-    action = record.action(tenant_id, action_id) if action_id is not None else None
+    action = acting.action(tenant_id, action_id) if action_id is not None else None
     if action is None:
         return None
     verification = plans.contract_of(tenant_id, action).verification
@@ -199,9 +199,9 @@ def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
         except ValueError:
             return None
     if "idempotency_key" in names:
-        return record.action_of_key(tenant_id, names["idempotency_key"])
+        return acting.action_of_key(tenant_id, names["idempotency_key"])
     if "target" in names:
-        return record.newest_of_target(tenant_id, names["target"], map(str, _SPOKEN_OF))
+        return acting.newest_of_target(tenant_id, names["target"], map(str, _SPOKEN_OF))
     return None
 
 
@@ -227,7 +227,7 @@ def _store(
 def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body: bytes, *, at: datetime) -> None:
     pointer = _store(row, system, "action", action_id, signed, body, at=at)
     # Under the action's lock, which the event has taken.
-    action = record.action(row.tenant_id, action_id)
+    action = acting.action(row.tenant_id, action_id)
     assert action is not None
     Observation.objects.create(
         tenant_id=row.tenant_id,

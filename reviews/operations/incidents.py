@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 
 from ledger.operations import book
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, freezing
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.refusals import Refused
 from reviews import queries
@@ -161,7 +161,7 @@ def open_of_action(
     stopped = frozenset(targets)
     freezes = [
         each.id
-        for each in record.freezes_in_force(action.tenant_id)
+        for each in freezing.freezes_in_force(action.tenant_id)
         if each.scope == "target" and each.value in stopped
     ]
     return open_about(
@@ -195,7 +195,7 @@ def link(
     """Add actions and cases to an open incident; a case brings its action along."""
     found = queries.cases_by_id(tenant_id, list(cases))
     concerned = list(dict.fromkeys([*actions, *(each.action_id for each in found.values() if each.action_id)]))
-    if len(found) != len(set(cases)) or len(record.actions_by_id(tenant_id, concerned)) != len(concerned):
+    if len(found) != len(set(cases)) or len(acting.actions_by_id(tenant_id, concerned)) != len(concerned):
         raise NothingToLink
     for action_id in sorted(concerned):
         ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")

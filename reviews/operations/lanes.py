@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from ledger.queries import record
+from ledger.queries import acting, registered
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.effects import SideEffectClass
@@ -26,8 +26,8 @@ class Place:
 
 def place_of(*, tenant_id: UUID, action_id: UUID) -> Place:
     """The lane of an action, which is made where there is none yet."""
-    action = record.action(tenant_id, action_id)
-    row = record.contract_by_digest(tenant_id, action.contract_digest) if action is not None else None
+    action = acting.action(tenant_id, action_id)
+    row = registered.contract_by_digest(tenant_id, action.contract_digest) if action is not None else None
     if action is None or row is None:
         return Place(_lane(tenant_id, tenant_id, Limits()), 0)
     contract = contracts.stored(bytes(row.document), expected_digest=row.digest)
@@ -37,7 +37,7 @@ def place_of(*, tenant_id: UUID, action_id: UUID) -> Place:
 def lane_of(*, tenant_id: UUID, contract: Contract) -> UUID:
     """The lane of a contract's system; what names no registered system queues in the tenant's own lane."""
     name = contract.verification.system if contract.verification is not None else ""
-    system = record.system(tenant_id, name) if name else None
+    system = registered.system(tenant_id, name) if name else None
     if system is None:
         return _lane(tenant_id, tenant_id, Limits())
     return _lane(tenant_id, system.id, _limits(system))

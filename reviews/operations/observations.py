@@ -11,7 +11,7 @@ import orjson
 
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.contract import Contract
 from ledger.rules.effects import Boundary
 from ledger.rules.envelope import instant
@@ -129,7 +129,7 @@ def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -
     if status is not None:
         ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status=status, at=at)
     if step.state is State.FAILED and step.moves:
-        action = record.action(head.tenant_id, head.id)
+        action = acting.action(head.tenant_id, head.id)
         ledger_orders.after_failure(action, str(step.state), at=at)
     # Still EXECUTING means that the tool says it has rolled back: that is read at once.
     if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):

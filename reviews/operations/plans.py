@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 
-from ledger.queries import record
+from ledger.queries import acting, opening, readings, record, registered
 from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
@@ -73,7 +73,7 @@ def planned(tenant_id: UUID, action_id: UUID) -> Plan:
 def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
     """The plans for these actions, by action; an action that does not exist has none."""
     slug = record.tenant_by_id(tenant_id).slug
-    found = record.actions_by_id(tenant_id, action_ids)
+    found = acting.actions_by_id(tenant_id, action_ids)
     by_digest = {action.contract_digest: action for action in found.values()}
     agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
     in_force = numbers_in_force(tenant_id)
@@ -87,14 +87,14 @@ def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
 
 def contract_of(tenant_id: UUID, action: Any) -> Contract:
     """The contract that an action was proposed under."""
-    row = record.contract_by_digest(tenant_id, action.contract_digest)
+    row = registered.contract_by_digest(tenant_id, action.contract_digest)
     assert row is not None
     return contracts.stored(bytes(row.document), expected_digest=row.digest)
 
 
 def numbers_in_force(tenant_id: UUID) -> Numbers:
     """The numbers of the verification policy in force (R-VD-13)."""
-    return policies.numbers(parse(bytes(record.active_policies(tenant_id)["verification"].document)))
+    return policies.numbers(parse(bytes(registered.active_policies(tenant_id)["verification"].document)))
 
 
 def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
@@ -105,12 +105,12 @@ def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
 def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[Known]:
     ids = [action.id for action in actions]
     entries = record.entries(tenant_id, [(action.id, action.seq) for action in actions])
-    keys = record.idempotencies(tenant_id, ids)
-    taken = record.readings_taken(tenant_id, ids)
+    keys = acting.idempotencies(tenant_id, ids)
+    taken = readings.readings_taken(tenant_id, ids)
     seen = queries.observations_of_all(tenant_id, ids)
     doubted = queries.doubts(tenant_id, ids)
     payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
-    opened = record.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
+    opened = opening.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
     attempts = {action.id: action.attempt_count for action in actions}
     for each in seen:
@@ -189,7 +189,7 @@ def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source
 
 def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
     """The way into a registered system, or what is not set up; the credential is a file, never a column."""
-    system = record.system(tenant_id, name)
+    system = registered.system(tenant_id, name)
     if system is None:
         return None, f"The system {name} is not registered."
     path = settings.COUNTERFOIL_SECRETS_DIR / "systems" / slug / f"{system.name}.json"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.tenancy import ask, tenancy
 from reviews import queries
 from reviews.operations import systems
@@ -57,7 +57,7 @@ def probe_one(*, clock: Callable[[], datetime]) -> bool:
 
 def _anything_read(tenant_id: UUID, system_id: UUID) -> Plan | None:
     """A plan for the newest action that was read back from a system."""
-    system = record.system_by_id(tenant_id, system_id)
+    system = registered.system_by_id(tenant_id, system_id)
     ids = dict.fromkeys(run.action_id for run in queries.recent_runs(tenant_id, limit=_LOOKED_THROUGH))
     found = plans(tenant_id, list(ids)) if system is not None and ids else {}
     for action_id in ids:

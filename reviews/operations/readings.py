@@ -16,7 +16,7 @@ from uuid import UUID
 import orjson
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import readings as readings_read
 from ledger.rules.lifecycle import State
 from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
@@ -62,7 +62,7 @@ def take_reading(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], dateti
         return False
     with tenancy(tenant_id):
         head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
-        if head.state != State.VALIDATED or not record.is_reading_wanted(tenant_id, action_id):
+        if head.state != State.VALIDATED or not readings_read.is_reading_wanted(tenant_id, action_id):
             return False
         # Who goes on from the event knows no reading, only what expressions would see of it.
         document = asdict(reading) | {"shown": shown(reading, plan.contract.required_effects)}

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.lifecycle import State
 from ledger.tenancy import tenancy
 from reviews import queries
@@ -34,7 +34,7 @@ _NOTHING = Decision(row=None, action=None)
 def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
     """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
     with tenancy(tenant_id):
-        action = record.action(tenant_id, action_id)
+        action = acting.action(tenant_id, action_id)
         plan = planned(tenant_id, action_id) if action is not None and may_be_rechecked(action) else None
     if plan is None:
         schedules.settle(action_id=action_id)
@@ -53,7 +53,7 @@ def may_be_rechecked(action: Any) -> bool:
 def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
     """Hold a reading against how the action was settled; whether it contradicts it."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
-    action = record.action(plan.tenant_id, plan.action_id)
+    action = acting.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
     if action is None or row is None or row.recheck is None or not may_be_rechecked(action):
         return None
@@ -109,7 +109,7 @@ def _write(
 def _carry_over(child: Any, verdict: Verdict, *, contradicted: bool, at: datetime) -> None:
     """What a recovery action was believed to have put right is as open as the recovery action itself."""
     head = ledger.lock(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
-    parent = record.action(child.tenant_id, child.parent_id)
+    parent = acting.action(child.tenant_id, child.parent_id)
     assert parent is not None
     if parent.contradicted == contradicted or not (parent.reversed or head.state in RESTING_ON_A_REMEDY):
         return

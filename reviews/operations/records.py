@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import record, registered
 from ledger.rules.canonical import parse
 from ledger.tenancy import tenancy
 
@@ -15,7 +15,7 @@ def expire(*, at: datetime) -> int:
     expired = 0
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            document = parse(bytes(record.active_policies(tenant.id)["verification"].document))
+            document = parse(bytes(registered.active_policies(tenant.id)["verification"].document))
             kept = timedelta(seconds=document.get("idempotency_ttl_s", 2_592_000))
             expired += ledger.expire_idempotency(tenant_id=tenant.id, before=at - kept, at=at)
     return expired

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, registered, running
 from ledger.rules import contract as contracts
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
@@ -26,13 +26,13 @@ from reviews.rules.verdict import LACKING, SEEN, Found
 
 def policy_of(tenant_id: UUID) -> Policy:
     """The recovery policy in force."""
-    return recovery_table.parse(bytes(record.active_policies(tenant_id)["recovery"].document))
+    return recovery_table.parse(bytes(registered.active_policies(tenant_id)["recovery"].document))
 
 
 def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
     """The arguments that each registered remedy of a contract declares."""
     named = sorted(facts.recovery.tools)
-    rows = record.newest_contracts(tenant_id, named) if named else {}
+    rows = registered.newest_contracts(tenant_id, named) if named else {}
     return {
         name: frozenset(
             contracts.stored(bytes(row.document), expected_digest=row.digest).arguments_schema["properties"]
@@ -46,15 +46,15 @@ class Surroundings:
 
     def __init__(self, tenant_id: UUID) -> None:
         self.policy = cache(lambda: policy_of(tenant_id))
-        self.run = cache(lambda run_id: record.run_facts(tenant_id, run_id))
-        self.is_pivot = cache(lambda digest: record.is_pivot(tenant_id, digest))
+        self.run = cache(lambda run_id: running.run_facts(tenant_id, run_id))
+        self.is_pivot = cache(lambda digest: running.is_pivot(tenant_id, digest))
         self._tenant_id = tenant_id
         self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
 
     def now(self) -> Surroundings:
         """The same policy and contracts, and the runs as they are by now."""
         fresh = copy(self)
-        fresh.run = cache(lambda run_id: record.run_facts(self._tenant_id, run_id))
+        fresh.run = cache(lambda run_id: running.run_facts(self._tenant_id, run_id))
         return fresh
 
     def tools(self, facts: Facts) -> dict[str, frozenset[str]]:
@@ -110,11 +110,11 @@ def begin(
 def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     """The effects that verified forward recoveries brought."""
     found: set[str] = set()
-    for event_id, detail in record.ordered(tenant_id, action_id).items():
-        child = record.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
+    for event_id, detail in running.ordered(tenant_id, action_id).items():
+        child = acting.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
         if child is not None and child.state == State.RECONCILED_SUCCESS and not child.contradicted:
             one = detail["effect"]
-            found |= {one} if one else set(record.order_plan(tenant_id, detail)["concerned"])
+            found |= {one} if one else set(running.order_plan(tenant_id, detail)["concerned"])
     return frozenset(found)
 
 
@@ -134,6 +134,6 @@ def ordered_by_hand(action: Any, relation: Relation) -> tuple[tuple[Order, ...] 
 
 def action_of(head: ledger.Head) -> Any:
     """The present view of an action that is locked."""
-    action = record.action(head.tenant_id, head.id)
+    action = acting.action(head.tenant_id, head.id)
     assert action is not None
     return action

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger.queries import record
+from ledger.queries import acting, readings, record
 from ledger.tenancy import ask, tenancy
 from reviews.models import Schedule
 from reviews.operations import lanes
@@ -98,7 +98,7 @@ def adopt(*, at: datetime) -> int:
     adopted = 0
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            waiting = record.unsettled(tenant.id)
+            waiting = acting.unsettled(tenant.id)
             known = set(Schedule.objects.filter(action_id__in=waiting).values_list("action_id", flat=True))
             for action_id in waiting:
                 if action_id not in known:
@@ -112,5 +112,5 @@ def readings_wanted() -> list[tuple[UUID, UUID]]:
     wanted: list[tuple[UUID, UUID]] = []
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            wanted += [(tenant.id, action_id) for action_id in record.readings_wanted(tenant.id)]
+            wanted += [(tenant.id, action_id) for action_id in readings.readings_wanted(tenant.id)]
     return wanted

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record, registered
 from ledger.rules.canonical import digest
 from ledger.rules.effects import SideEffectClass
 from ledger.tenancy import tenancy
@@ -41,7 +41,7 @@ def watched() -> list[tuple[UUID, str]]:
     found: list[tuple[UUID, str]] = []
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            found += [(tenant.id, each.name) for each in record.systems(tenant.id) if "changes" in each.settings]
+            found += [(tenant.id, each.name) for each in registered.systems(tenant.id) if "changes" in each.settings]
     return found
 
 
@@ -52,7 +52,7 @@ def look(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
     """
     with tenancy(tenant_id):
         access, missing = access_to(tenant_id, record.tenant_by_id(tenant_id).slug, name)
-        system = record.system(tenant_id, name)
+        system = registered.system(tenant_id, name)
         watch = queries.watch(tenant_id, system.id) if system is not None else None
     if system is None or access is None:
         return 0 if system is None else _failed(tenant_id, system.id, watch, missing, at=clock())
@@ -104,7 +104,7 @@ def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[Run, ...]:
     listed = list(found)
     unkeyed = [change for change in listed if not change.key]
     unnamed = [change for change in unkeyed if not (change.trace_id or change.action_id)]
-    actions = record.accountable(
+    actions = acting.accountable(
         tenant_id,
         key_hashes=sorted({digest(change.key.encode()) for change in listed if change.key}),
         traces=sorted({change.trace_id for change in unkeyed if change.trace_id}),
@@ -112,7 +112,7 @@ def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[Run, ...]:
         targets=sorted({change.target for change in unnamed if change.target}),
     )
     entries = record.entries(tenant_id, [(action.id, action.seq) for action in actions])
-    kept = record.idempotencies(tenant_id, [action.id for action in actions])
+    kept = acting.idempotencies(tenant_id, [action.id for action in actions])
     return tuple(
         Run(
             action_id=str(action.id),

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import connection
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
@@ -99,7 +99,7 @@ def _after(circuit: Circuit, asked: Asked, limits: Limits, *, seed: str, at: dat
 
 def asked_by(contract: Contract, tenant_id: UUID) -> UUID | None:
     """The registered system that a contract's readings ask first."""
-    system = record.system(tenant_id, contract.verification.system) if contract.verification is not None else None
+    system = registered.system(tenant_id, contract.verification.system) if contract.verification is not None else None
     return system.id if system is not None else None
 
 
@@ -120,7 +120,7 @@ def circuit_of(row: Health) -> Circuit:
 
 def limits_for(tenant_id: UUID, system_id: UUID) -> Limits:
     """The limits of a registered system; the defaults where its settings were stored before limits were checked."""
-    system = record.system_by_id(tenant_id, system_id)
+    system = registered.system_by_id(tenant_id, system_id)
     try:
         return limits_of(system.settings if system is not None else {})
     except BadLimits:
@@ -172,7 +172,7 @@ def _circuit_opened(row: Health, circuit: Circuit, *, at: datetime) -> None:
 def _circuit_closed(row: Health, before: Circuit, *, at: datetime) -> None:
     since = instant(before.since) if before.since is not None else None
     _tell(row, ledger.Happening(kind="circuit_closed", detail={"open_since": since}), ledger.SYSTEM, at=at)
-    system = record.system_by_id(row.tenant_id, row.system_id)
+    system = registered.system_by_id(row.tenant_id, row.system_id)
     incident = queries.incident_about(row.tenant_id, _about(system.name)) if system is not None else None
     if incident is not None:
         head = ledger.lock(tenant_id=row.tenant_id, subject_id=incident.id, kind="incident")
@@ -200,7 +200,7 @@ def watch(*, at: datetime) -> int:
 
 def _raise_alarm(tenant_id: UUID, system_id: UUID, *, at: datetime) -> None:
     row = Health.objects.filter(tenant_id=tenant_id, system_id=system_id, probe_at__isnull=False).first()
-    system = record.system_by_id(tenant_id, system_id)
+    system = registered.system_by_id(tenant_id, system_id)
     if row is None or row.since is None or system is None or queries.incident_about(tenant_id, _about(system.name)):
         return
     limits = limits_of(system.settings)
@@ -243,7 +243,7 @@ def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Acto
 
 
 def _named(tenant_id: UUID, name: str) -> Health:
-    system: Any = record.system(tenant_id, name)
+    system: Any = registered.system(tenant_id, name)
     if system is None:
         raise NoSuchSystem
     return _locked(tenant_id, system.id)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record, running
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.rules.remedies import Relation
@@ -33,7 +33,7 @@ def open_ones() -> list[tuple[UUID, UUID]]:
     found: list[tuple[UUID, UUID]] = []
     for tenant in record.tenants():
         with tenancy(tenant.id):
-            found += [(tenant.id, each.id) for each in record.unwindings(tenant.id, "OPEN", "STUCK")]
+            found += [(tenant.id, each.id) for each in running.unwindings(tenant.id, "OPEN", "STUCK")]
     return found
 
 
@@ -42,15 +42,15 @@ _ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
 
 def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
     """The steps of a run as the rules see them, oldest first; recovery actions are none."""
-    actions = [each for each in record.steps_of(tenant_id, run_id) if not each.relation]
+    actions = [each for each in running.steps_of(tenant_id, run_id) if not each.relation]
     entries = record.entries(tenant_id, [(each.id, each.seq) for each in actions])
-    links = record.links(tenant_id, [each.id for each in actions])
+    links = running.links(tenant_id, [each.id for each in actions])
     return [
         Step(
             id=str(each.id),
             state=State(each.state),
             mutating=each.mutating,
-            pivot=record.is_pivot(tenant_id, each.contract_digest),
+            pivot=running.is_pivot(tenant_id, each.contract_digest),
             proposed_at=each.proposed_at,
             # Of a step that was erased, its present view still says when it ended.
             ended_at=entries.get(each.id, _ERASED)["timestamps"]["reconciled_at"] or instant(each.changed_at),
@@ -68,7 +68,7 @@ def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
 def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     """The next step back, if one can be taken now; whether anything was written."""
     ledger.lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
-    row = next((each for each in record.unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
+    row = next((each for each in running.unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
     if row is None:
         return False
     steps = steps_of(tenant_id, row.run_id)
@@ -77,9 +77,9 @@ def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     step = sagas.next_back(steps)
     if step is None:
         return _done(row, at=at)
-    if record.has_order(tenant_id, UUID(step.id)):
+    if running.has_order(tenant_id, UUID(step.id)):
         return False
-    action = record.action(tenant_id, UUID(step.id))
+    action = acting.action(tenant_id, UUID(step.id))
     assert action is not None
     case = queries.case_of(tenant_id, action.id)
     if case is not None and case.state != "RESOLVED":

@@ -15,7 +15,7 @@ import orjson
 
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from ledger.tenancy import insert, tenancy
@@ -55,7 +55,7 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
 
 
 def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
-    action = record.action(tenant_id, action_id)
+    action = acting.action(tenant_id, action_id)
     return planned(tenant_id, action_id) if action is not None and is_open(action) else None
 
 
@@ -80,7 +80,7 @@ def conclude(
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
-    action = record.action(plan.tenant_id, plan.action_id)
+    action = acting.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
     if action is None or head.entry is None or not is_open(action):
         schedules.settle(action_id=plan.action_id)

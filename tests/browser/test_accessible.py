@@ -70,11 +70,11 @@ def session_of(site, case):
     from approvals.operations import surface
     from approvals.queries import sessions
     from approvals.rules.surface import Fate, Withheld
-    from ledger.queries import record
+    from ledger.queries import acting
     from ledger.tenancy import tenancy
 
     with tenancy(site.stage.tenant):
-        action = record.action(site.stage.tenant, case.action_id)
+        action = acting.action(site.stage.tenant, case.action_id)
         session = sessions.session(site.stage.tenant, action.session_id)
         surface.report(
             tenant_id=site.stage.tenant,
@@ -114,11 +114,11 @@ def recordings_of(site):
 
 def contracts_of(site):
     """The page of a contract, with what differs from itself."""
-    from ledger.queries import record
+    from ledger.queries import registered
     from ledger.tenancy import tenancy
 
     with tenancy(site.stage.tenant):
-        row = record.contract_versions(site.stage.tenant, limit=1)[0]
+        row = registered.contract_versions(site.stage.tenant, limit=1)[0]
     return [f"contracts/{row.name}/{row.version}?since={row.version}"]
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from ledger.operations import record as operations
+from ledger.queries import acting, opening
 from ledger.queries import record as queries
 from ledger.rules import envelope
 from ledger.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_notice
@@ -30,7 +31,7 @@ def test_a_transition_is_one_event_written_with_the_state(tenant: UUID):
         head = propose(tenant)
         operations.append(head, validated(), actor=operations.SYSTEM, at=AT)
         history = queries.history(tenant, head.id)
-        action = queries.action(tenant, head.id)
+        action = acting.action(tenant, head.id)
     assert [(e.kind, e.from_state, e.state) for e, _, _ in history] == [
         ("proposed", "", "PROPOSED"),
         ("validated", "PROPOSED", "VALIDATED"),
@@ -58,7 +59,7 @@ def test_an_illegal_step_changes_nothing(tenant: UUID):
             operations.append(
                 head, operations.Happening(kind="x", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
             )
-        assert queries.action(tenant, head.id).seq == 1
+        assert acting.action(tenant, head.id).seq == 1
 
 
 def test_a_step_without_its_grounds_is_refused(tenant: UUID):
@@ -92,8 +93,8 @@ def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
             source="agent",
             at=AT,
         )
-        assert queries.opened(tenant, sealed.pointer) == b'{"amount":100}'
-        assert b"amount" not in bytes(queries.evidence(tenant, sealed.pointer).sealed)
+        assert opening.opened(tenant, sealed.pointer) == b'{"amount":100}'
+        assert b"amount" not in bytes(opening.evidence(tenant, sealed.pointer).sealed)
 
 
 def test_without_a_tenant_there_are_no_rows_and_no_way_in(tenant: UUID):
@@ -124,8 +125,8 @@ def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant:
     happening = operations.Happening(kind=kind)
     with tenancy(tenant):
         head = propose(tenant)
-        assert queries.action(tenant, head.id).noticed is False
+        assert acting.action(tenant, head.id).noticed is False
         head = operations.append(head, happening, actor=operations.Actor(by, uuid4()), at=AT)
-        assert queries.action(tenant, head.id).noticed is is_notice(kind, by)
+        assert acting.action(tenant, head.id).noticed is is_notice(kind, by)
         operations.append(head, operations.Happening(kind="x"), actor=operations.SYSTEM, at=AT)
-        assert queries.action(tenant, head.id).noticed is is_notice(kind, by)
+        assert acting.action(tenant, head.id).noticed is is_notice(kind, by)

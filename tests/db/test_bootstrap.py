@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 from console import queries
 from console.models import User
 from ledger.queries import record as ledger_queries
+from ledger.queries import registered
 from ledger.rules.canonical import digest
 from ledger.rules.policies import POLICY_KINDS
 from ledger.tenancy import tenancy
@@ -62,7 +63,7 @@ def test_the_tenant_starts_with_a_first_event_and_every_policy():
     assert (str(tenant.id), tenant.name) == (answer["tenant"]["id"], "Orchid & Sons")
     with tenancy(tenant.id):
         assert [event.kind for event, _, _ in ledger_queries.history(tenant.id, tenant.id)] == ["tenant_founded"]
-        assert set(ledger_queries.active_policies(tenant.id)) == set(POLICY_KINDS)
+        assert set(registered.active_policies(tenant.id)) == set(POLICY_KINDS)
 
 
 def test_the_text_shows_every_secret():

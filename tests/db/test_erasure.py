@@ -23,7 +23,7 @@ from ledger.operations import erasure as operations
 from ledger.operations import record as ledger
 from ledger.operations.record import Actor, Happening
 from ledger.queries import erasure as queries
-from ledger.queries import record
+from ledger.queries import opening, record
 from ledger.rules import envelope, sealing
 from ledger.rules.canonical import canonical
 from ledger.tenancy import tenancy
@@ -69,7 +69,7 @@ def test_what_two_people_decided_is_destroyed_and_the_record_still_holds(kept, r
     """L32: ciphertext, salt, key, entry and detail are gone; the envelopes are what they were."""
     head = ended(kept)
     with tenancy(kept.tenant):
-        key_id = record.key_id(kept.tenant, head.id)
+        key_id = opening.key_id(kept.tenant, head.id)
         before = [bytes(event.envelope) for event, _, _ in record.history(kept.tenant, head.id)]
     request = decided(kept.tenant, head.id)
     assert erase(run) == "1 erased.\n"
@@ -182,7 +182,7 @@ def test_a_backup_from_before_opens_nothing_with_the_keys_of_today(kept, run, tm
     """L33: a dump that was taken before the erasure, restored beside the present key database."""
     head = ended(kept)
     with tenancy(kept.tenant):
-        assert record.opened(kept.tenant, kept.payload) == canonical({"amount": 100})
+        assert opening.opened(kept.tenant, kept.payload) == canonical({"amount": 100})
     name = kept_database()
     programs, url = run.postgres.programs.postgres.parent, run.postgres.url(servers.SUPERUSER, name)
     dump = tmp_path / "before.dump"
@@ -208,7 +208,7 @@ def test_a_backup_from_before_opens_nothing_with_the_keys_of_today(kept, run, tm
             assert len(row[0]) > 20
             assert keystore.read([row[1]]) == {}
             with pytest.raises(sealing.CannotOpen):
-                record.data_key(row[1])
+                opening.data_key(row[1])
         finally:
             admin.execute(f"DROP DATABASE {restored} WITH (FORCE)")
 
@@ -277,7 +277,7 @@ def test_the_functions_look_for_themselves_whether_two_people_agreed(kept, run):
         with pytest.raises(errors.InsufficientPrivilege, match="not confirmed"):
             eraser.execute("SELECT ledger_begin_erasure(%s)", [uuid4()])
     with tenancy(kept.tenant):
-        assert record.opened(kept.tenant, kept.payload) is not None
+        assert opening.opened(kept.tenant, kept.payload) is not None
 
 
 def test_an_erasure_that_has_not_begun_erases_nothing(kept, run):

@@ -13,6 +13,7 @@ from ledger import keystore
 from ledger.models import SubjectKey
 from ledger.operations import book
 from ledger.operations import record as operations
+from ledger.queries import opening
 from ledger.queries import record as queries
 from ledger.rules import envelope, sealing
 from ledger.tenancy import tenancy
@@ -36,7 +37,7 @@ def inside(tenant):
 @given(st.binary(max_size=2000))
 def test_what_was_sealed_opens_again(inside, data):
     sealed = seal(inside, uuid4(), data)
-    assert queries.opened(inside, sealed.pointer) == data
+    assert opening.opened(inside, sealed.pointer) == data
 
 
 @pytest.mark.req("R-LE-20")
@@ -50,13 +51,13 @@ def test_nothing_is_stored_in_clear(inside):
             for secret in (b"alice", b"amount", PAYLOAD, keystore.key_encryption_key()):
                 assert secret.hex() not in stored
                 assert secret.decode("latin-1") not in stored
-    assert PAYLOAD not in bytes(queries.evidence(inside, sealed.pointer).sealed)
+    assert PAYLOAD not in bytes(opening.evidence(inside, sealed.pointer).sealed)
 
 
 @pytest.mark.req("R-LE-17")
 def test_the_commitment_is_of_the_bytes_with_a_salt_of_their_own(inside):
     sealed = seal(inside, uuid4())
-    row = queries.evidence(inside, sealed.pointer)
+    row = opening.evidence(inside, sealed.pointer)
     assert sealed.commitment == envelope.Commitment(
         "payload", str(sealed.pointer), len(PAYLOAD), envelope.commitment("payload", bytes(row.salt), PAYLOAD)
     )
@@ -65,7 +66,7 @@ def test_the_commitment_is_of_the_bytes_with_a_salt_of_their_own(inside):
 
 def test_the_same_bytes_twice_look_like_nothing_of_the_kind(inside):
     subject = uuid4()
-    one, other = (queries.evidence(inside, seal(inside, subject).pointer) for _ in range(2))
+    one, other = (opening.evidence(inside, seal(inside, subject).pointer) for _ in range(2))
     for name in ("id", "salt", "sealed", "commitment"):
         assert getattr(one, name) != getattr(other, name)
 
@@ -74,14 +75,14 @@ def test_one_subject_has_one_key_and_each_its_own(inside):
     subjects = uuid4(), uuid4()
     for subject in (*subjects, *subjects):
         seal(inside, subject)
-    one, other = (queries.key_id(inside, subject) for subject in subjects)
+    one, other = (opening.key_id(inside, subject) for subject in subjects)
     assert one != other
-    assert queries.data_key(one) != queries.data_key(other)
+    assert opening.data_key(one) != opening.data_key(other)
     assert SubjectKey.objects.count() == 2
 
 
 def test_an_empty_document_is_evidence_too(inside):
-    assert queries.opened(inside, seal(inside, uuid4(), b"").pointer) == b""
+    assert opening.opened(inside, seal(inside, uuid4(), b"").pointer) == b""
 
 
 def test_a_place_that_was_chosen_is_kept(inside):
@@ -93,29 +94,29 @@ def test_a_place_that_was_chosen_is_kept(inside):
 
 def test_a_long_name_of_a_source_is_cut_and_not_refused(inside):
     sealed = seal(inside, uuid4(), source="s" * 500)
-    assert queries.evidence(inside, sealed.pointer).source == "s" * 200
+    assert opening.evidence(inside, sealed.pointer).source == "s" * 200
 
 
 def test_nobody_elses_evidence_is_found(tenant, other_tenant):
     with tenancy(tenant):
         sealed = seal(tenant, uuid4())
     with tenancy(other_tenant):
-        assert queries.evidence(other_tenant, sealed.pointer) is None
-        assert queries.opened(other_tenant, sealed.pointer) is None
-        assert queries.opened(tenant, sealed.pointer) is None
+        assert opening.evidence(other_tenant, sealed.pointer) is None
+        assert opening.opened(other_tenant, sealed.pointer) is None
+        assert opening.opened(tenant, sealed.pointer) is None
 
 
 def test_evidence_of_a_subject_is_listed_without_opening_it(inside):
     subject = uuid4()
     pointers = [seal(inside, subject, purpose=purpose).pointer for purpose in ("payload", "readback")]
     seal(inside, uuid4())
-    found = queries.evidence_of(inside, subject)
+    found = opening.evidence_of(inside, subject)
     assert sorted(row.id for row in found) == sorted(pointers)
     assert all("sealed" in row.get_deferred_fields() for row in found)
 
 
 def test_a_pointer_to_nothing_opens_nothing(inside):
-    assert queries.opened(inside, uuid4()) is None
+    assert opening.opened(inside, uuid4()) is None
 
 
 def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
@@ -123,7 +124,7 @@ def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
     keystore.forget()
     monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
     with pytest.raises(sealing.CannotOpen):
-        queries.opened(inside, sealed.pointer)
+        opening.opened(inside, sealed.pointer)
 
 
 def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(committed_db, superuser_connection):
@@ -143,6 +144,6 @@ def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(co
     superuser_connection.execute("DELETE FROM ledger_subjectkey")
     with tenancy(tenant):
         with pytest.raises(sealing.CannotOpen):
-            queries.opened(tenant, sealed.pointer)
+            opening.opened(tenant, sealed.pointer)
         ((event, _, _),) = queries.history(tenant, subject)
     assert envelope.parse(bytes(event.envelope)).commitments == (sealed.commitment,)

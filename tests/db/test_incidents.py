@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import freezing, record
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import incidents
@@ -94,7 +94,7 @@ def test_an_incident_that_holds_a_freeze_is_not_closed_without_a_word_about_it(o
             close(**missing)
     close(freezes={kept: Stop.KEEP, lifted: Stop.LIFT})
     with tenancy(tenant):
-        assert [each.id for each in record.freezes_in_force(tenant)] == [kept]
+        assert [each.id for each in freezing.freezes_in_force(tenant)] == [kept]
         assert queries.incident(tenant, row.id).state == "CLOSED"
     assert outage(orchid).id != row.id
     with tenancy(tenant), pytest.raises(incidents.CauseIsOpen):

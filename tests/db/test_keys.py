@@ -21,7 +21,7 @@ from console import servers
 from ledger import keystore
 from ledger.operations import book
 from ledger.operations import record as operations
-from ledger.queries import record as queries
+from ledger.queries import opening
 from ledger.rules import sealing
 from ledger.tenancy import tenancy
 from tests.builders import AT
@@ -185,7 +185,7 @@ def test_what_was_sealed_before_the_move_opens_after_it(committed_db, keys, run)
         cursor.execute("GRANT SELECT ON ledger_subjectkey TO counterfoil_app")
     keystore.forget()
     with tenancy(tenant):
-        assert {each: queries.data_key(queries.key_id(tenant, each)) for each in subjects} == old
+        assert {each: opening.data_key(opening.key_id(tenant, each)) for each in subjects} == old
     assert {migration.key_id_of(tenant, each) for each in subjects} <= held(run)
 
 

@@ -17,8 +17,8 @@ from console import servers
 from ledger.operations import book, retention
 from ledger.operations import record as ledger
 from ledger.operations.record import Actor
+from ledger.queries import acting, log, record
 from ledger.queries import erasure as queries
-from ledger.queries import log, record
 from ledger.rules import checkpoint, notes, tiles
 from ledger.rules import contract as contracts
 from ledger.rules.merkle import verify_consistency, verify_inclusion
@@ -122,7 +122,7 @@ def test_what_was_pruned_is_said_and_every_proof_still_holds(old, run):
     seal_up()
     with tenancy(old.tenant):
         assert record.history(old.tenant, head.id) == []
-        assert record.action(old.tenant, head.id) is None
+        assert acting.action(old.tenant, head.id) is None
         assert queries.pruned_among(old.tenant, 1, range(before.size)) == dict.fromkeys(places, policy)
         told = record.history(old.tenant, policy)[-1]
         now = log.newest(old.tenant)

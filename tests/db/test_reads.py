@@ -14,6 +14,7 @@ from django.db import connection, connections
 from ledger.operations import book
 from ledger.operations import record as operations
 from ledger.operations.record import Happening, Head
+from ledger.queries import acting
 from ledger.queries import record as queries
 from ledger.rules.lifecycle import Ground
 from ledger.tenancy import tenancy
@@ -74,7 +75,7 @@ def test_a_history_read_while_it_grows_is_whole(head, number):
 @pytest.mark.req("R-RI-14", "R-RI-15")
 def test_a_report_names_the_event_that_it_was_made_from(head):
     with tenancy(head.tenant_id):
-        action = queries.action(head.tenant_id, head.id)
+        action = acting.action(head.tenant_id, head.id)
         entry = queries.entry(head.tenant_id, head.id, action.seq)
         fail(head)
         reports.tell(action=action, entry=entry, to=uuid4(), at=AT)

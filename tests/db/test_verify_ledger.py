@@ -20,7 +20,7 @@ from console import servers
 from ledger.management.commands import verify_ledger
 from ledger.operations import book
 from ledger.operations import record as operations
-from ledger.queries import record as queries
+from ledger.queries import storage
 from ledger.rules.envelope import Commitment
 from ledger.tenancy import tenancy
 from tests.builders import AT
@@ -138,7 +138,7 @@ def test_it_reads_the_same_in_pages_of_any_size(committed_db, monkeypatch, subje
 
 def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
     record = fill("orchid")
-    heads = queries.stored_heads
+    heads = storage.stored_heads
 
     def then_more(tenant_id, **bounds):
         found = heads(tenant_id, **bounds)
@@ -148,7 +148,7 @@ def test_a_writer_at_work_never_looks_like_a_break(committed_db, monkeypatch):
         book.set_policy(tenant_id=tenant_id, kind="approval", version="3", document={}, actor=operations.SYSTEM, at=AT)
         return found
 
-    monkeypatch.setattr(queries, "stored_heads", then_more)
+    monkeypatch.setattr(storage, "stored_heads", then_more)
     assert "11 events" in verified()
     monkeypatch.undo()
     assert "17 events" in verified()

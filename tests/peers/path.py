@@ -27,7 +27,7 @@ from approvals.rules.registry import Entry
 from console.api import predicates
 from ledger.operations import book
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, opening, record
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
@@ -233,7 +233,7 @@ class Office:
         """What the tool answers."""
         at = self.now()
         with tenancy(self.tenant):
-            action = record.action(self.tenant, work.action_id)
+            action = acting.action(self.tenant, work.action_id)
             assert action is not None
             result = {"tool": TOOL, "status": status, "evidence": None, "error": dict(error) if error else None}
             observations.observe(
@@ -260,9 +260,9 @@ class Office:
     def ended(self, work: Work) -> Ended:
         """What the record has of the last run."""
         with tenancy(self.tenant):
-            action = record.action(self.tenant, work.action_id)
+            action = acting.action(self.tenant, work.action_id)
             run = after.runs_of(self.tenant, work.action_id)[-1]
-            data = record.opened(self.tenant, run.pointer)
+            data = opening.opened(self.tenant, run.pointer)
             assert action is not None
             assert data is not None
             entry = record.entry(self.tenant, work.action_id, action.seq)

@@ -26,7 +26,7 @@ from console import servers
 from ledger.operations import book
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, freezing, record
 from ledger.rules import contract as contracts
 from ledger.rules.policies import default_policy
 from ledger.tenancy import tenancy
@@ -191,7 +191,7 @@ class Place:
 
     def unwind(self, work: Work) -> None:
         with tenancy(self.office.tenant):
-            run = record.action(self.office.tenant, work.action_id)
+            run = acting.action(self.office.tenant, work.action_id)
             assert run is not None
             ledger_orders.unwind(
                 tenant_id=self.office.tenant,
@@ -388,7 +388,7 @@ def test_the_row_is_reached_and_ends_where_the_table_says(place, row):
     state, walk = WALKS[row]
     action_id = walk(place)
     with tenancy(place.office.tenant):
-        ended = record.action(place.office.tenant, action_id)
+        ended = acting.action(place.office.tenant, action_id)
     assert row in place.rows_of(action_id), (place.rows_of(action_id), ended.state)
     assert ended.state == state
 
@@ -406,8 +406,8 @@ def test_a_silent_attempt_whose_record_was_lost_is_frozen_and_held(
     place.office.verify(work)
     assert "RT-08" in place.rows_of(work.action_id)
     with tenancy(place.office.tenant):
-        assert record.action(place.office.tenant, work.action_id).state == "REVIEW_REQUIRED"
-        assert [freeze.value for freeze in record.freezes_in_force(place.office.tenant)] == ["order/o-17"]
+        assert acting.action(place.office.tenant, work.action_id).state == "REVIEW_REQUIRED"
+        assert [freeze.value for freeze in freezing.freezes_in_force(place.office.tenant)] == ["order/o-17"]
 
 
 ELSEWHERE = {"RT-08", "RT-18"}

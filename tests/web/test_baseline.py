@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from ledger.queries import record
+from ledger.queries import readings as readings_read
 from ledger.tenancy import tenancy
 from reviews.operations import readings, schedules
 from tests.workshop import Clock, Workshop, contract, document, result
@@ -55,7 +55,7 @@ def test_the_state_before_is_compared_with_the_state_after(comparing: Workshop, 
     clock.forward(seconds=10)
     assert comparing.read_back(action_id, clock) == "RECONCILED_SUCCESS"
     with tenancy(comparing.tenant):
-        wanted, taken = record.readings(comparing.tenant, UUID(action_id))
+        wanted, taken = readings_read.readings(comparing.tenant, UUID(action_id))
     assert (wanted[0], taken[0], taken[2]["source"]) == ("reading_wanted", "reading_taken", "documents")
 
 

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from console import queries as people
 from console.tasks import work_batches
-from ledger.queries import record
+from ledger.queries import freezing, record
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import batches, casework
@@ -94,7 +94,7 @@ def test_targets_are_frozen_and_cases_assigned_in_a_batch(stage):
     work_batches()
     assert owners(stage, case) == [mira.actor_id]
     with tenancy(stage.tenant):
-        assert [each.value for each in record.freezes_in_force(stage.tenant)] == [case.target]
+        assert [each.value for each in freezing.freezes_in_force(stage.tenant)] == [case.target]
 
 
 def test_no_batch_settles_a_case(stage):

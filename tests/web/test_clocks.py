@@ -14,7 +14,7 @@ from approvals.rules import claims
 from approvals.rules import threads as rules
 from ledger.operations import book
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.tenancy import tenancy
 from tests.scenes import Stage
 from tests.visitors import ballot, visitor
@@ -56,7 +56,7 @@ def told(stage: Stage, waits: Any) -> list[str]:
 @pytest.mark.parametrize("scope", [*FREEZES, "target"])
 def test_a_freeze_that_covers_it_stops_the_clock_and_a_lift_gives_the_time_back(stage, waits, clock, scope):
     with tenancy(stage.tenant):
-        target = record.action(stage.tenant, waits.action_id).target
+        target = acting.action(stage.tenant, waits.action_id).target
     row = freeze(stage, clock, scope, FREEZES.get(scope, target))
     assert tasks.turn_clocks() == 1
     stopped = again(stage, waits)

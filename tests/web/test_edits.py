@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from approvals.queries import asking
-from ledger.queries import record
+from ledger.queries import acting, opening
 from ledger.tenancy import tenancy
 from tests.preparing import asked, prepared_contract, tick
 from tests.till import ORDER, refund_contract
@@ -46,10 +46,10 @@ def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(read
     assert ready.state(action_id) == "FAILED"
     assert ready.state(made["action_id"]) == "VALIDATED"
     with tenancy(ready.tenant):
-        old, new = (record.action(ready.tenant, UUID(each)) for each in (action_id, made["action_id"]))
+        old, new = (acting.action(ready.tenant, UUID(each)) for each in (action_id, made["action_id"]))
         assert (new.supersedes, new.agent, new.session_id) == (old.id, old.agent, old.session_id)
         assert old.payload_hash == approval["payload_hash"] != new.payload_hash == made["payload_hash"]
-        assert b'"amount":1250' in record.opened(ready.tenant, old.payload_pointer)
+        assert b'"amount":1250' in opening.opened(ready.tenant, old.payload_pointer)
         assert asking.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
         fresh = asking.approval(ready.tenant, UUID(made["approval_id"]))
     assert (fresh.state, fresh.editor is not None, fresh.payload_hash) == ("REQUESTED", True, new.payload_hash)

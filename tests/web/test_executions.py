@@ -21,7 +21,7 @@ from approvals.rules import grants
 from approvals.tasks import lapse
 from console.operations import UnknownScope
 from counterfoil.proof import read_claims
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.tenancy import tenancy
 from reviews import queries as after
 from tests.callers import Api, key_for
@@ -574,7 +574,7 @@ def test_the_record_points_to_the_answer_as_it_came(shop: Workshop):
     started = shop.started()
     shop.observe(started, result=result(evidence={"receipt": "R-77"}))
     pointer = shop.history(started["action_id"])[-1]["entry"]["execution"]["observation_pointer"]
-    kept = json.loads(in_record(shop, lambda: record.opened(shop.tenant, UUID(pointer))))
+    kept = json.loads(in_record(shop, lambda: opening.opened(shop.tenant, UUID(pointer))))
     assert kept["result"]["evidence"] == {"receipt": "R-77"}
 
 

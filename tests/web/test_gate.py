@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection, transaction
 from approvals.models import Call, Session
 from approvals.queries import calls as calls_read
 from approvals.rules.layers import CODES
-from ledger.queries import record
+from ledger.queries import opening, record
 from ledger.tenancy import ask, tenancy
 from tests.workshop import DELETE, GOAL, Clock, Workshop, contract, document, workshop
 
@@ -485,8 +485,8 @@ def test_drift_is_on_record_with_both_hashes_and_the_restated_text(shop: Worksho
     assert drifts[2]["restated_hash"] == "f" * 64
     assert gate_log(shop, session)[0].restated_goal == restated
     with tenancy(shop.tenant):
-        kept = record.evidence_of(shop.tenant, UUID(session["session_id"]))
-        texts = [record.opened(shop.tenant, each.id) for each in kept if each.purpose == "restated_goal"]
+        kept = opening.evidence_of(shop.tenant, UUID(session["session_id"]))
+        texts = [opening.opened(shop.tenant, each.id) for each in kept if each.purpose == "restated_goal"]
     assert texts == [restated.encode()] * 2
 
 

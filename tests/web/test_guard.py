@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from ledger.models import Event
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import queries
 from tests.workshop import DELETE, Clock, Workshop
@@ -69,7 +69,7 @@ def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
 def test_a_tool_without_a_way_to_look_backs_no_done_claim(shop: Workshop, clock: Clock):
     action = shop.propose()
     with tenancy(shop.tenant):
-        session = str(record.action(shop.tenant, UUID(action)).session_id)  # type: ignore[union-attr]
+        session = str(acting.action(shop.tenant, UUID(action)).session_id)  # type: ignore[union-attr]
     assert judged(shop, session)["violations"][0]["action_id"] == action
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from console.tasks import DELIVERIES_KEPT as KEPT
 from ledger.models import Event, Evidence
-from ledger.queries import record
+from ledger.queries import record, registered
 from ledger.tenancy import tenancy
 from reviews import queries, tasks
 from reviews.models import HookDelivery, Observation, Schedule
@@ -142,7 +142,7 @@ def test_an_action_is_found_by_its_key_and_by_its_target(hook: str, mapped: Work
 def test_what_names_no_action_is_evidence_of_the_system(hook: str, mapped: Workshop, clock: Clock, body: Any):
     assert send(hook, clock, body).status_code == 202
     with tenancy(mapped.tenant):
-        system = record.system(mapped.tenant, "documents")
+        system = registered.system(mapped.tenant, "documents")
         assert system is not None
         assert [event.kind for event, _, _ in record.history(mapped.tenant, system.id)][-1] == "webhook_received"
         assert Observation.objects.count() == 0

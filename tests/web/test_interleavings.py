@@ -33,7 +33,7 @@ from hypothesis.stateful import (
 
 from approvals import tasks as before
 from approvals.models import Due
-from ledger.queries import record
+from ledger.queries import acting, record, running
 from ledger.rules.lifecycle import BLOCKS_REPEAT, State
 from ledger.tenancy import tenancy
 from reviews import queries as reviews
@@ -223,7 +223,7 @@ class Shift(RuleBasedStateMachine):
         """The actions, and the recovery actions that were ordered for them."""
         with tenancy(self.counter.tenant):
             children = [
-                str(child.id) for each in self.actions for child in record.children_of(self.counter.tenant, UUID(each))
+                str(child.id) for each in self.actions for child in acting.children_of(self.counter.tenant, UUID(each))
             ]
         return [*self.actions, *children]
 
@@ -234,7 +234,7 @@ class Shift(RuleBasedStateMachine):
         self._time_goes_on()
         tenant = self.counter.tenant
         with tenancy(tenant):
-            found = record.actions_by_id(tenant, [UUID(each) for each in self._all()])
+            found = acting.actions_by_id(tenant, [UUID(each) for each in self._all()])
             entries = record.entries(tenant, [(each.id, each.seq) for each in found.values()])
             for action in found.values():
                 told = reports.report_on(action, entries[action.id])
@@ -263,7 +263,7 @@ class Shift(RuleBasedStateMachine):
         if action.state in WATCHED:
             return Schedule.objects.filter(action_id=action.id).exists()
         if action.state in ("COMPENSATING", "FORWARD_RECOVERY"):
-            return record.has_order(tenant, action.id)
+            return running.has_order(tenant, action.id)
         return bool(Schedule.objects.filter(action_id=action.id).exists())
 
     def teardown(self) -> None:

@@ -120,12 +120,12 @@ def test_approved_never_hides_that_it_failed(stage):
 
 
 def test_raw_output_is_for_compliance(stage):
-    from ledger.queries import record as queries
+    from ledger.queries import opening
     from ledger.tenancy import tenancy
 
     action_id = stage.done()
     with tenancy(stage.tenant):
-        raw = next(each.id for each in queries.evidence_of(stage.tenant, action_id) if each.purpose == "raw_output")
+        raw = next(each.id for each in opening.evidence_of(stage.tenant, action_id) if each.purpose == "raw_output")
     assert "raw answer of the tool" not in visitor(stage, "operator").page(f"evidence/{raw}")
     assert "opened by compliance only" in words(visitor(stage, "operator").page(f"evidence/{raw}"))
     assert "raw answer of the tool" in visitor(stage, "compliance").page(f"evidence/{raw}")
@@ -133,12 +133,12 @@ def test_raw_output_is_for_compliance(stage):
 
 @pytest.mark.req("R-CP-14")
 def test_the_evidence_of_a_reading_answers_an_auditor_s_five_questions(stage):
-    from ledger.queries import record as queries
+    from ledger.queries import opening
     from ledger.tenancy import tenancy
 
     action_id = stage.done()
     with tenancy(stage.tenant):
-        found = next(each.id for each in queries.evidence_of(stage.tenant, action_id) if each.purpose == "readback")
+        found = next(each.id for each in opening.evidence_of(stage.tenant, action_id) if each.purpose == "readback")
     page = words(visitor(stage, "compliance").page(f"evidence/{found}"))
     for question in ("What operation", "Where target", "By whom agent", "Under which authority contract"):
         assert question in page

@@ -140,12 +140,12 @@ def test_a_page_that_is_not_there_was_seen_by_nobody(stage):
 
 @pytest.mark.req("R-LE-21")
 def test_opening_evidence_is_an_event_of_the_one_who_opened_it(stage):
-    from ledger.queries import record
+    from ledger.queries import acting, opening, record
 
     action_id = stage.done()
     with tenancy(stage.tenant):
-        raw = next(each for each in record.evidence_of(stage.tenant, action_id) if each.purpose == "raw_output")
-        before = record.action(stage.tenant, action_id).seq
+        raw = next(each for each in opening.evidence_of(stage.tenant, action_id) if each.purpose == "raw_output")
+        before = acting.action(stage.tenant, action_id).seq
     operator, auditor = visitor(stage, "operator"), visitor(stage, "compliance")
     operator.page(f"evidence/{raw.id}")
     for _ in range(2):
@@ -153,7 +153,7 @@ def test_opening_evidence_is_an_event_of_the_one_who_opened_it(stage):
     with tenancy(stage.tenant):
         place = stage.person("compliance")
         (event, _, detail) = record.history(stage.tenant, place.id)[-1]
-        assert record.action(stage.tenant, action_id).seq == before, "a reader never writes to what is read"
+        assert acting.action(stage.tenant, action_id).seq == before, "a reader never writes to what is read"
         assert len(record.history(stage.tenant, place.id)) == 2, "twice in a quarter of an hour is once"
         assert len(record.history(stage.tenant, stage.person("operator").id)) == 1, "what was withheld was not opened"
     assert (event.kind, event.actor_id) == ("evidence_opened", place.actor_id)

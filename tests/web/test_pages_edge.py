@@ -17,12 +17,12 @@ def paths(stage):
     """The address of every page, with something on it."""
     case = stage.case(goal="Refund it <script>alert(1)</script> now.")
     waiting = stage.approval(stage.propose()).id
-    from ledger.queries import record as queries
+    from ledger.queries import acting, opening
     from ledger.tenancy import tenancy
 
     with tenancy(stage.tenant):
-        action = queries.action(stage.tenant, case.action_id)
-        pointer = queries.evidence_of(stage.tenant, action.id)[0].id
+        action = acting.action(stage.tenant, case.action_id)
+        pointer = opening.evidence_of(stage.tenant, action.id)[0].id
     return [
         "",
         "approvals",

@@ -53,12 +53,12 @@ def test_a_refused_call_leads_to_its_session(stage):
 
 @pytest.mark.req("R-UI-24")
 def test_a_session_tells_its_calls_and_what_may_be_told(stage):
-    from ledger.queries import record as queries
+    from ledger.queries import acting
     from ledger.tenancy import tenancy
 
     action_id = stage.done()
     with tenancy(stage.tenant):
-        session = queries.action(stage.tenant, action_id).session_id
+        session = acting.action(stage.tenant, action_id).session_id
     said = words(visitor(stage, "compliance").page(f"sessions/{session}"))
     assert "Done, and confirmed in the system of record." in said
     assert "1 accepted, 0 refused" in said

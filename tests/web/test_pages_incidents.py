@@ -7,7 +7,7 @@ import re
 import pytest
 from django.utils import timezone
 
-from ledger.queries import record
+from ledger.queries import freezing, record
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import incidents
@@ -56,7 +56,7 @@ def test_closing_asks_about_each_freeze(stage):
     assert NOTE in operator.page(f"incidents/{row.id}")
     assert str(row.id) in operator.page("incidents", tab="closed")
     with tenancy(stage.tenant):
-        assert record.freezes_in_force(stage.tenant)
+        assert freezing.freezes_in_force(stage.tenant)
     operator.post(f"incidents/{row.id}/reopen", reason="Another one.")
     assert str(row.id) in operator.page("incidents")
 
@@ -113,7 +113,7 @@ def test_freezes_are_placed_and_lifted_with_a_reason_and_say_what_waits(stage):
     for part in ("issue_refund", "Look first.", "by Operator", "1 waiting"):
         assert part in said, part
     with tenancy(stage.tenant):
-        freeze = record.freezes_in_force(stage.tenant)[0]
+        freeze = freezing.freezes_in_force(stage.tenant)[0]
     assert visitor(stage, "reviewer").post(f"freezes/{freeze.id}/lift", reason="So.").status_code == 403
     operator.post(f"freezes/{freeze.id}/lift", reason="")
     assert words(operator.page("freezes")).count("Nothing is frozen") == 0

@@ -12,14 +12,14 @@ from tests.visitors import visitor, words
 
 @pytest.mark.req("R-LE-10", "R-UI-13", "R-HO-14")
 def test_the_narrative_tells_who_asked_who_approved_what_ran_and_what_was_found(stage):
-    from ledger.queries import record
+    from ledger.queries import acting
 
     case = stage.case()
     page = visitor(stage, "compliance").page(f"actions/{case.action_id}/narrative")
     said = words(page)
     approval = stage.approval(case.action_id)
     with tenancy(stage.tenant):
-        order = record.action(stage.tenant, case.action_id).target
+        order = acting.action(stage.tenant, case.action_id).target
     for part in (
         f"support asked for: refund {order}, with issue_refund",
         f"The SHA-256 of the payload is {approval.payload_hash}.",

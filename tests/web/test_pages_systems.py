@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ledger.queries import record
+from ledger.queries import registered
 from ledger.tenancy import tenancy
 from reviews.operations import hooks, systems
 from reviews.operations.systems import Asked
@@ -19,14 +19,14 @@ PATH = "systems"
 
 def asked(stage, count: int = 1, *, unanswered: str = "") -> None:
     with tenancy(stage.tenant):
-        system = record.system(stage.tenant, "shop")
+        system = registered.system(stage.tenant, "shop")
         made = [Asked(began_at=AT, took_ms=12, unanswered=unanswered) for _ in range(count)]
         systems.answered(tenant_id=stage.tenant, system_id=system.id, asked=made, at=AT)
 
 
 def system_id(stage):
     with tenancy(stage.tenant):
-        return record.system(stage.tenant, "shop").id
+        return registered.system(stage.tenant, "shop").id
 
 
 def test_a_system_that_was_never_asked_says_so(stage):

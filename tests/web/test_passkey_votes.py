@@ -17,7 +17,7 @@ from approvals.operations import approver_keys
 from approvals.queries import approvers, asking, voting
 from approvals.rules import binding, passkeys, quorum
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import opening, record
 from ledger.tenancy import tenancy
 from tests.authenticators import AT, BE, BS, UP, UV, Authenticator, b64
 from tests.callers import new_client
@@ -97,8 +97,8 @@ def test_the_raw_assertion_is_kept_with_the_vote_and_as_evidence(
     assert vote.assertion is not None
     kept = json.loads(bytes(vote.assertion))
     with tenancy(shop.tenant):
-        evidence = record.evidence_of(shop.tenant, UUID(approval["approval_id"]))
-        sealed = {row.purpose: record.opened(shop.tenant, row.id) for row in evidence}
+        evidence = opening.evidence_of(shop.tenant, UUID(approval["approval_id"]))
+        sealed = {row.purpose: opening.opened(shop.tenant, row.id) for row in evidence}
     told = json.loads(sealed["assertion"] or b"")
     assert told["assertion"] == kept
     assert told["key"]["public_key"] == b64(blue.public_key)

@@ -11,7 +11,7 @@ import pytest
 from approvals.models import Agent, Approval, Session
 from approvals.operations import roster
 from console.models import Membership
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.tenancy import tenancy
 from tests.callers import Api
 from tests.workshop import Workshop
@@ -136,7 +136,7 @@ def stake(shop: Workshop, action_id: str, role: str, actor: UUID) -> None:
     """Give somebody a stake in an action, as it would have come about."""
     with tenancy(shop.tenant):
         row = row_of(shop, action_id)
-        action = record.action(shop.tenant, row.action_id)
+        action = acting.action(shop.tenant, row.action_id)
         assert action is not None
         if role == "requester":
             Approval.objects.filter(tenant_id=shop.tenant, id=row.id).update(requester=actor)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from ledger.queries import record
+from ledger.queries import record, registered
 from ledger.tenancy import tenancy
 from reviews import queries, tasks
 from reviews.models import Health, Lane, Schedule
@@ -65,7 +65,7 @@ def health(shop: Workshop) -> Health:
 
 def system_events(shop: Workshop) -> list[str]:
     with tenancy(shop.tenant):
-        system = record.system(shop.tenant, "documents")
+        system = registered.system(shop.tenant, "documents")
         assert system is not None
         return [event.kind for event, _, _ in record.history(shop.tenant, system.id)]
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from approvals.queries import asking
-from ledger.queries import record
+from ledger.queries import readings, record
 from ledger.tenancy import tenancy
 from tests.preparing import PREFLIGHT, asked, prepared_contract, read, tick
 from tests.till import refund_contract
@@ -48,7 +48,7 @@ def test_the_baseline_is_frozen_in_the_approval_and_can_be_computed_again(ready,
     action_id = asked(ready, clock)
     approval = approval_of(ready, action_id)
     with tenancy(ready.tenant):
-        taken = record.readings_taken(ready.tenant, [UUID(action_id)])
+        taken = readings.readings_taken(ready.tenant, [UUID(action_id)])
         requested = record.history(ready.tenant, approval.id)[-1][2]
     assert taken[UUID(action_id)] == approval.baseline_pointer
     assert requested["before"]["baseline_digest"] == approval.baseline_digest

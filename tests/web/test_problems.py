@@ -22,7 +22,7 @@ from console.api import rate
 from console.models import ApiKey
 from ledger.operations import book
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.tenancy import tenancy
 from tests.callers import Api, key_for, new_client, person_for
 from tests.workshop import Clock, Workshop, anonymous, contract, result, workshop
@@ -210,7 +210,7 @@ def test_evidence_is_a_text_or_a_file(shop: Workshop):
     picture = SimpleUploadedFile("folder.png", b"\x89PNG\x00\xff", content_type="image/png")
     answer = shop.operator.client.post("/api/v1/evidence", {"action_id": action_id, "file": picture})
     assert answer.status_code == 201, answer.content
-    kept = in_tenant(shop, lambda: record.opened(shop.tenant, UUID(answer.json()["pointer"])))
+    kept = in_tenant(shop, lambda: opening.opened(shop.tenant, UUID(answer.json()["pointer"])))
     assert kept == b"\x89PNG\x00\xff"
     for body in (
         {"action_id": action_id},

@@ -14,7 +14,7 @@ from approvals import tasks as before
 from approvals.operations import follow_ups
 from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from reviews.operations import recovery
@@ -36,7 +36,7 @@ def cashier(counter: Counter, secrets_dir: Path) -> Counter:
 
 def children(counter: Counter, action_id: str) -> list[Any]:
     with tenancy(counter.tenant):
-        return record.children_of(counter.tenant, UUID(action_id))
+        return acting.children_of(counter.tenant, UUID(action_id))
 
 
 def events(counter: Counter, action_id: str) -> list[str]:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from approvals import tasks as before
-from ledger.queries import record
+from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from reviews.operations import rechecks
@@ -81,7 +81,7 @@ def wrong(counter: Counter, clock: Clock, **changes: Any) -> str:
 def child_of(counter: Counter, action_id: str) -> Any:
     before.propose_follow_ups()
     with tenancy(counter.tenant):
-        children = record.children_of(counter.tenant, UUID(action_id))
+        children = acting.children_of(counter.tenant, UUID(action_id))
     return children[-1] if children else None
 
 
@@ -133,7 +133,7 @@ def test_an_order_is_proposed_once_however_often_the_task_runs(cashier: Counter,
     first = child_of(cashier, action_id)
     assert child_of(cashier, action_id).id == first.id
     with tenancy(cashier.tenant):
-        assert len(record.children_of(cashier.tenant, UUID(action_id))) == 1
+        assert len(acting.children_of(cashier.tenant, UUID(action_id))) == 1
 
 
 def test_a_revoked_recovery_agent_stops_automatic_recovery(cashier: Counter, clock: Clock):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from console.tasks import lapse
-from ledger.queries import record
+from ledger.queries import record, registered
 from ledger.tenancy import tenancy
 from reviews.operations import systems
 from reviews.operations.systems import Asked
@@ -22,7 +22,7 @@ def away(shop: Workshop, clock: Clock, *, times: int = 5) -> None:
     """The documents' system does not answer, as often as opens its circuit."""
     at = clock.now()
     with tenancy(shop.tenant):
-        system = record.system(shop.tenant, "documents")
+        system = registered.system(shop.tenant, "documents")
         assert system is not None
         asked = [Asked(began_at=at, took_ms=1, unanswered="No route to it.") for _ in range(times)]
         systems.answered(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=at)
@@ -30,7 +30,7 @@ def away(shop: Workshop, clock: Clock, *, times: int = 5) -> None:
 
 def back(shop: Workshop, clock: Clock) -> None:
     with tenancy(shop.tenant):
-        system = record.system(shop.tenant, "documents")
+        system = registered.system(shop.tenant, "documents")
         assert system is not None
         asked = [Asked(began_at=clock.now(), took_ms=1)]
         systems.answered(tenant_id=shop.tenant, system_id=system.id, asked=asked, at=clock.now())
@@ -156,7 +156,7 @@ class TestSwitch:
         assert waits(shop, action_id) == []
         assert shop.operator.post(f"{path}/resume-releasing", {"reason": "Again."}).status_code == 409
         with tenancy(shop.tenant):
-            row = record.system(shop.tenant, "documents")
+            row = registered.system(shop.tenant, "documents")
             assert row is not None
             events = [event.kind for event, _, _ in record.history(shop.tenant, row.id)]
         assert events[-2:] == ["releasing_stopped", "releasing_resumed"]

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from approvals import tasks as before
-from ledger.queries import record
+from ledger.queries import acting, running
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from tests.till import ORDER, Counter
@@ -61,8 +61,8 @@ class Run:
 
     def unwinding(self) -> Any:
         with tenancy(self.counter.tenant):
-            name = record.action(self.counter.tenant, UUID(self.step_ids()[0])).run_id
-            return record.unwinding(self.counter.tenant, name)
+            name = acting.action(self.counter.tenant, UUID(self.step_ids()[0])).run_id
+            return running.unwinding(self.counter.tenant, name)
 
     def step_ids(self) -> list[str]:
         items = self.counter.operator_key.get(f"/actions?session={self.session['session_id']}").json()["items"]
@@ -73,7 +73,7 @@ class Run:
         after.recover()
         before.propose_follow_ups()
         with tenancy(self.counter.tenant):
-            waiting = record.actions(self.counter.tenant, agent="recovery", state="VALIDATED")
+            waiting = acting.actions(self.counter.tenant, agent="recovery", state="VALIDATED")
         return waiting[0] if waiting else None
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.tenancy import tenancy
 from tests.seals import seal_up
 from tests.till import Counter, books, refund_contract
@@ -40,7 +40,7 @@ def findings(counter: Counter, action_id: str) -> dict[str, Any]:
     entry = counter.operator_key.get(f"/actions/{action_id}").json()["entry"]
     pointer = entry["verification"]["verified_state_pointer"]
     with tenancy(counter.tenant):
-        found: dict[str, Any] = orjson.loads(record.opened(counter.tenant, UUID(pointer)) or b"{}")
+        found: dict[str, Any] = orjson.loads(opening.opened(counter.tenant, UUID(pointer)) or b"{}")
     return found
 
 

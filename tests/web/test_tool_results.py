@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from ledger.queries import record
+from ledger.queries import opening
 from ledger.tenancy import tenancy
 from reviews import queries as after
 from tests.workshop import Clock, Workshop, contract, result
@@ -28,8 +28,8 @@ def observed(shop: Workshop, **changes: Any) -> tuple[str, Any]:
 
 def kept(shop: Workshop, action_id: str) -> dict[str, Any]:
     with tenancy(shop.tenant):
-        pointers = record.evidence_of(shop.tenant, UUID(action_id))
-        data = next(record.opened(shop.tenant, each.id) for each in pointers if each.purpose == "observation")
+        pointers = opening.evidence_of(shop.tenant, UUID(action_id))
+        data = next(opening.opened(shop.tenant, each.id) for each in pointers if each.purpose == "observation")
     assert data is not None
     found: dict[str, Any] = orjson.loads(data)["result"]
     return found

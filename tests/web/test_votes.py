@@ -13,7 +13,7 @@ from django.db import connection
 from approvals.queries import sessions, voting
 from approvals.rules import binding
 from console.models import Membership
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.tenancy import tenancy
 from tests.workshop import DELETE, GOAL, Clock, Workshop, workshop
 
@@ -104,7 +104,7 @@ def test_only_reviewers_may_vote(shop: Workshop, approval: dict[str, Any]):
 def test_nobody_decides_on_their_own_request(shop: Workshop, approval: dict[str, Any]):
     # The person who stands behind the session's key also reviews.
     with tenancy(shop.tenant):
-        action = record.action(shop.tenant, UUID(approval["action_id"]))
+        action = acting.action(shop.tenant, UUID(approval["action_id"]))
         assert action is not None
         session = sessions.session(shop.tenant, action.session_id)
     assert session is not None

@@ -24,7 +24,7 @@ from django.db import OperationalError
 
 from ledger.management import log_check
 from ledger.models import Tenant
-from ledger.queries import erasure, log
+from ledger.queries import erasure, log, storage
 from ledger.queries import record as queries
 from ledger.rules import notes, verification
 from ledger.rules.envelope import Commitment
@@ -95,7 +95,7 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
     after = FIRST
     while after != LAST:
         with tenancy(tenant_id):
-            page = queries.subject_ids(tenant_id, after=after, limit=SUBJECTS)
+            page = storage.subject_ids(tenant_id, after=after, limit=SUBJECTS)
             upto = page[-1] if len(page) == SUBJECTS else LAST
             seen += verify_range(tenant_id, origin, after, upto)
         after = upto
@@ -140,9 +140,9 @@ class Range:
     def verify(self) -> Counter[str]:
         # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
         # never looks like a break.
-        evidence = queries.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
+        evidence = storage.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
         heads = {head.columns["id"]: head for head in self._heads()}
-        documents = queries.stored_documents(self.tenant_id, list(heads))
+        documents = storage.stored_documents(self.tenant_id, list(heads))
         self.emptied = self.find_emptied()
         walks = dict.fromkeys(heads, Walk())
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
@@ -173,11 +173,11 @@ class Range:
         return found
 
     def _heads(self) -> list[StoredHead]:
-        return queries.stored_heads(self.tenant_id, after=self.after, upto=self.upto)
+        return storage.stored_heads(self.tenant_id, after=self.after, upto=self.upto)
 
     def _events(self) -> Iterator[StoredEvent]:
         place = (self.after, LAST_SEQ)
-        while page := queries.stored_events(self.tenant_id, after=place, upto=self.upto, limit=EVENTS):
+        while page := storage.stored_events(self.tenant_id, after=place, upto=self.upto, limit=EVENTS):
             yield from page
             place = (UUID(page[-1].place.subject_id), page[-1].columns["seq"])
 
@@ -195,7 +195,7 @@ class Range:
         return walk
 
     def _check_evidence(self, promised: list[tuple[Place, Commitment]]) -> None:
-        stored = queries.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
+        stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
         for place, each in promised:
             emptied = self.emptied.get(place.subject_id)
             verification.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
@@ -203,7 +203,7 @@ class Range:
             self.seen["evidence"] += 1
 
     def _refuse_strays(self, evidence: set[str]) -> None:
-        found = queries.stray(self.tenant_id, after=self.after, upto=self.upto)
+        found = storage.stray(self.tenant_id, after=self.after, upto=self.upto)
         if found is not None:
             what, subject, seq = found
             raise RecordBroken(Place("subject", str(subject), seq), f"stray {what}", f"its {what} belongs to nothing.")
