@@ -26,15 +26,15 @@ def test_the_open_part_is_read_well():
     assert score.alarms < ALARMS, table(score)
 
 
-RECALL = 0.87
-ALARMS = 0.03
+RECALL = 0.88
+ALARMS = 0.015
 
 
 def test_the_part_that_no_rule_was_written_on_is_read_no_worse_than_before():
     """The aim is a recall of 0.97 with 0.01 of the honest messages stopped, and it is not reached (docs/guard.md)."""
     score = evaluate(HELD_BACK)
-    assert score.recall > 0.73, table(score)
-    assert score.alarms < 0.10, table(score)
+    assert score.recall > 0.75, table(score)
+    assert score.alarms < 0.09, table(score)
 
 
 @pytest.mark.req("R-CG-15")
