@@ -6,7 +6,7 @@ from reviews.rules.guard.binding.agreeing import among, is_open
 from reviews.rules.guard.binding.bound import Bound, no_tool
 from reviews.rules.guard.binding.fitting import kin_of
 from reviews.rules.guard.binding.imagined import is_no_act, is_said_by_the_speaker, meant_by
-from reviews.rules.guard.binding.relating import has_read, tool_of
+from reviews.rules.guard.binding.relating import has_read, holding, tool_of
 from reviews.rules.guard.binding.sums import whole
 from reviews.rules.guard.binding.weak import weak
 from reviews.rules.guard.codes import Kind
@@ -24,6 +24,8 @@ def unknown(claim: Claim, ground: Ground) -> Bound | None:
     if claim.verbs <= language.sets["generic"]:
         if claim.kind is Kind.PROMISED:
             return imagined(claim, ground)
+        if claim.kind is Kind.DONE and claim.agency and _is_of_strange_things(claim, ground):
+            return no_tool()
         summed = is_said_by_the_speaker(claim, has_read(ground))
         return weak(claim, ground) or (whole(claim, ground) if summed else None)
     if claim.verbs <= language.sets["requests"] and any(map(is_open, ground.records)):
@@ -33,6 +35,18 @@ def unknown(claim: Claim, ground: Ground) -> Bound | None:
     if claim.verbs <= language.sets["looks"] and has_read(ground) and not language.sets["teams"] & claim.words:
         return None
     return _imagined_or_meant(claim, ground)
+
+
+def _is_of_strange_things(claim: Claim, ground: Ground) -> bool:
+    """ "I set a reminder": a thing that no tool here is for, and no action on record holds."""
+    language = english()
+    known = {noun for noun in claim.nouns if noun in language.kin}
+    if not known:
+        return False
+    own = [vocabulary(tool) for tool in ground.tools if tool.disclosed]
+    if any(known & (each.nouns | each.loose | each.verbs) or kin_of(known, language) & each.kin for each in own):
+        return False
+    return not any(known & holding(record).words for record in ground.records)
 
 
 def _imagined_or_meant(claim: Claim, ground: Ground) -> Bound | None:

@@ -19,7 +19,7 @@ from reviews.rules.guard.binding.beyond import imagined, is_about, unknown
 from reviews.rules.guard.binding.bound import Bound, no_tool
 from reviews.rules.guard.binding.candidates import candidates
 from reviews.rules.guard.binding.fitting import FITS, SURE, fit, verb_score
-from reviews.rules.guard.binding.imagined import UNSPOKEN
+from reviews.rules.guard.binding.imagined import UNSPOKEN, is_no_act
 from reviews.rules.guard.binding.relating import has_read, holding, is_mutating, related, tool_of
 from reviews.rules.guard.binding.sums import whole
 from reviews.rules.guard.binding.unaccounted import bears_nothing, is_reported, missing
@@ -44,6 +44,8 @@ def bind(claim: Claim, ground: Ground) -> Bound | None:
         return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
     if is_reported(claim) and (bound is None or (bound.code is None and bears_nothing(bound.records, ground))):
         bound = _unaccounted(claim, ground)
+    if bound is not None and bound.code is None and _is_no_reading(claim, bound, ground):
+        bound = no_tool()
     if bound is not None and bound.code is None and _lists_another(claim, bound, ground):
         bound = replace(bound, code=Violation.WRONG_TARGET, detail="What is on record is not for all that is named.")
     return None if bound is not None and excused(bound.code, claim.beside) else bound
@@ -55,14 +57,36 @@ def _sends_request(claim: Claim, ground: Ground) -> bool:
     return asks and any(map(is_open, ground.records))
 
 
+def _is_no_reading(claim: Claim, bound: Bound, ground: Ground) -> bool:
+    """ "I applied a discount to your order": what the speaker says that it did, and only readings of its things are."""
+    if claim.kind is not Kind.DONE or claim.rule != "I have done" or not claim.verbs or not bound.records:
+        return False
+    sets = english().sets
+    if claim.verbs <= sets["looks"] | sets["generic"] | sets["inert"] or not bears_nothing(bound.records, ground):
+        return False
+    tools = [tool_of(record.tool, ground) for record in bound.records]
+    if any(tool and verb_score(claim.verbs, vocabulary(tool)) for tool in tools) or is_no_act(claim):
+        return False
+    return not any(related(claim, each, ground) for each in ground.records if is_mutating(each, ground))
+
+
 def _unaccounted(claim: Claim, ground: Ground) -> Bound | None:
     """A result that nothing on record accounts for."""
     tool, about = missing(claim, ground)
     if about:
         return None
     if tool is None:
-        return no_tool() if claim.ours else None
+        return no_tool() if claim.ours or _is_sent_to_reader(claim) else None
     return Bound(Violation.PHANTOM, tool=tool, detail="No attempt is on record.")
+
+
+_SENT = frozenset({"send", "email", "mail", "text"})
+_LETTERS = frozenset({"confirmation", "email", "sms", "text", "message", "letter", "notification", "invitation"})
+
+
+def _is_sent_to_reader(claim: Claim) -> bool:
+    """ "A confirmation email has been sent to you": the reader would have it, and nobody sent it."""
+    return claim.verbs <= _SENT and "you" in claim.words and bool(claim.nouns & _LETTERS)
 
 
 def _lists_another(claim: Claim, bound: Bound, ground: Ground) -> bool:

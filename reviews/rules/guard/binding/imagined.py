@@ -19,6 +19,7 @@ from reviews.rules.guard.words.language import english
 UNSPOKEN = frozenset({"was done", "went through", "did", "done, told in short", "being done"})
 """Rules whose words do not say who did it."""
 _KEPT = frozenset({"keep", "leave"})
+_THOUGHT = frozenset({"note", "register"})
 
 
 def meant_by(claim: Claim, ground: Ground) -> list[Record]:
@@ -47,7 +48,7 @@ def is_no_act(claim: Claim) -> bool:
     """Whether it is told of what needs no tool (rules 2 and 3)."""
     if claim.kind is not Kind.DONE:
         return False
-    if claim.verbs and claim.verbs <= _KEPT:
+    if claim.verbs and (claim.verbs <= _KEPT or claim.verbs <= _THOUGHT):
         return True
     if claim.rule in UNSPOKEN and claim.tense is Tense.CONDITION:
         return True

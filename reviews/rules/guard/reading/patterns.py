@@ -31,10 +31,16 @@ def denied(view: View) -> bool:
     negated = any(
         word in view.language.sets["negators"]
         and view.words[index + 1 : index + 2] != ("longer",)
+        and not _is_of_a_thing(view, index)
         and not _is_of_others(view, index)
         for index, word in enumerate(view.words)
     )
     return negated or (view.words[:2] == ("have", "yet")) or "yet to" in " ".join(view.words)
+
+
+def _is_of_a_thing(view: View, index: int) -> bool:
+    """ "At no cost", "with no downtime": what is denied is beside what was done."""
+    return view.words[index] == "no" and index > 0 and view.words[index - 1] in {"at", "with", "in", "by"}
 
 
 def _is_of_others(view: View, index: int) -> bool:

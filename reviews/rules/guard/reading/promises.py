@@ -14,6 +14,8 @@ from reviews.rules.guard.reading.views import Said, View, acts, goes_on
 
 def promised(view: View) -> Said | None:
     """I will …, I am going to …, and a second verb after one."""
+    if (people := _people_for_us(view)) is not None:
+        return people
     agent = view.agent()
     if view.prior is not None and view.prior.kind is Kind.PROMISED and agent < 0 and view.lead in {"and", ""}:
         return _promised_too(view)
@@ -24,6 +26,20 @@ def promised(view: View) -> Said | None:
         return None
     verbs = _promised_verbs(view, at)
     return Said(Kind.PROMISED, "promised", verbs, at, agent=True) if acts(view, verbs) else None
+
+
+_CONTACTS = frozenset({"call", "contact", "email", "phone", "reach", "ring", "text", "message"})
+
+
+def _people_for_us(view: View) -> Said | None:
+    """ "A specialist will call you": people of the house, who get in touch with the reader."""
+    at = next((index for index, word in enumerate(view.words[:5]) if word == "will"), -1)
+    if at < 2 or view.words[0] not in {"a", "an", "one", "another"} or not view.is_in(at - 1, "teams"):
+        return None
+    verb = view.skip(at + 1)
+    verbs = view.lemmas(verb, "base") & _CONTACTS
+    told = verbs and "you" in view.words[verb + 1 : verb + 4]
+    return Said(Kind.PROMISED, "promised", verbs, verb, agent=True) if told else None
 
 
 def _promised_too(view: View) -> Said | None:
