@@ -17,7 +17,7 @@ from console.outsiders import witnesses
 from ledger.operations import bundles as files
 from ledger.operations import exports, sequencing
 from ledger.operations import record as ledger
-from ledger.queries import record
+from ledger.queries import record, storage
 from ledger.rules import notes
 from ledger.rules.exporting import BadExport
 from ledger.tenancy import tenancy
@@ -178,7 +178,7 @@ def test_every_export_and_every_download_is_on_record(tenant):
     made = make(tenant, row.id)
     with tenancy(tenant):
         exports.fetch(tenant_id=tenant, export_id=row.id, by=by, at=now())
-        events = exports.record.stored_events(tenant, after=(row.id, 0), upto=row.id, limit=10)
+        events = storage.stored_events(tenant, after=(row.id, 0), upto=row.id, limit=10)
     assert [each.columns["kind"] for each in events] == ["export_requested", "export_finished", "export_fetched"]
     assert [each.columns["actor_id"] == str(by.id) for each in events] == [True, False, True]
     finished = json.loads(events[1].detail or b"{}")
