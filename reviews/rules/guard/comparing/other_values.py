@@ -20,7 +20,7 @@ from reviews.rules.guard.binding.relating import related
 from reviews.rules.guard.codes import Kind, Violation, is_settled_well
 from reviews.rules.guard.comparing.naming import lists
 from reviews.rules.guard.comparing.scope import scope
-from reviews.rules.guard.comparing.slots import Told, leaves
+from reviews.rules.guard.comparing.slots import Told
 from reviews.rules.guard.comparing.substitution import RULES, Rule, substituted
 from reviews.rules.guard.reading.claims import Claim
 from reviews.rules.guard.reading.states import MENTION
@@ -28,7 +28,7 @@ from reviews.rules.guard.records import Ground, Record
 from reviews.rules.guard.text.folding import Folded
 from reviews.rules.guard.text.segments import Sentence
 from reviews.rules.guard.text.text import Text
-from reviews.rules.guard.text.values import values
+from reviews.rules.guard.text.values import leaves, values
 from reviews.rules.guard.words.language import english
 
 

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from reviews.rules.guard.records import Record
+from reviews.rules.guard.text.values import leaves
 from reviews.rules.guard.words.language import english
 
 FREE = frozenset({"text", "body", "message", "note", "reason", "sql", "query", "content", "comment", "description"})
@@ -55,18 +55,6 @@ def slots_of(record: Record) -> Iterator[Slot]:
         yield Slot(name.lower(), text.lower(), text)
     for part in record.target.split("/")[1:]:
         yield Slot("", part.lower(), part)
-
-
-def leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The values of nested arguments, each with its name."""
-    if isinstance(value, Mapping) and depth < 4:
-        for key, each in value.items():
-            yield from leaves(each, str(key), depth + 1)
-    elif isinstance(value, list | tuple) and depth < 4:
-        for each in value:
-            yield from leaves(each, name, depth + 1)
-    elif value is not None:
-        yield name, value
 
 
 def stands_in(part: str, text: str) -> bool:

@@ -169,9 +169,9 @@ _READ = {
 
 def held(target: str, arguments: Mapping[str, Any], further: Iterable[str] = ()) -> Held:
     """What an action holds: the values of its target, its arguments and its evidence."""
-    leaves = list(_leaves(arguments))
-    texts = [target, *target.split("/"), *(f"{name} {leaf}" for name, leaf in leaves), *further]
-    return _held("\n".join(texts)[:MOST].lower(), tuple((name, str(leaf)) for name, leaf in leaves if _is_number(leaf)))
+    said = list(leaves(arguments))
+    texts = [target, *target.split("/"), *(f"{name} {leaf}" for name, leaf in said), *further]
+    return _held("\n".join(texts)[:MOST].lower(), tuple((name, str(leaf)) for name, leaf in said if _is_number(leaf)))
 
 
 @lru_cache(maxsize=4096)
@@ -204,13 +204,14 @@ def _is_number(leaf: Any) -> bool:
     return not isinstance(leaf, bool) and _number(str(leaf)) is not None
 
 
-def _leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The values of nested arguments, each with its name."""
     if isinstance(value, Mapping) and depth < 8:
         for key, each in value.items():
-            yield from _leaves(each, str(key), depth + 1)
+            yield from leaves(each, str(key), depth + 1)
     elif isinstance(value, list | tuple) and depth < 8:
         for each in value:
-            yield from _leaves(each, name, depth + 1)
+            yield from leaves(each, name, depth + 1)
     elif value is not None:
         yield name, value
 
