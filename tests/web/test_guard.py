@@ -69,8 +69,9 @@ def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
 def test_a_tool_without_a_way_to_look_backs_no_done_claim(shop: Workshop, clock: Clock):
     action = shop.propose()
     with tenancy(shop.tenant):
-        session = str(acting.action(shop.tenant, UUID(action)).session_id)  # type: ignore[union-attr]
-    assert judged(shop, session)["violations"][0]["action_id"] == action
+        row = acting.action(shop.tenant, UUID(action))
+    assert row is not None
+    assert judged(shop, str(row.session_id))["violations"][0]["action_id"] == action
 
 
 @pytest.mark.req("R-CG-19")
