@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ledger.rules import expressions
 from ledger.rules.contract import Contract
 from ledger.rules.refusals import Refused
 from reviews.checks import catalogue
 
+OBSERVED: Final[dict[str, Any]] = {
+    "properties": {
+        "status": {},
+        "success": {},
+        "error": {"properties": {"code": {}, "message": {}, "phase": {}}},
+        "side_effects": {},
+        "evidence": {},
+    }
+}
+"""What expressions see of a tool's answer (`observe.bindings`)."""
+
+SCOPE: Final[dict[str, Any]] = {
+    "properties": dict.fromkeys(
+        ("tenant", "principal", "action_id", "target", "trace_id", "executed_at", "idempotency_key")
+    )
+}
+"""What expressions see of the scope that an action is authorised for."""
+
 
 def variables(arguments_schema: Mapping[str, Any], verification: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The variables of a predicate with the schemas that are known, so that a misspelt field is refused (D13)."""
+    """The variables of a predicate with the schemas that are known, so that a misspelt field is refused (D13).
+
+    Only what was intended (`si`) has no fixed fields.
+    """
     typed: dict[str, Any] = dict.fromkeys(expressions.VARIABLES)
-    typed["sr"] = arguments_schema
+    typed |= {"sr": arguments_schema, "so": OBSERVED, "scope": SCOPE}
     if verification is not None:
-        typed["sa"] = catalogue.check_for(verification["pattern"]).typed_fields(verification["lookup"])
+        state = catalogue.check_for(verification["pattern"]).typed_fields(verification.get("lookup", {}))
+        typed |= {"sa": state, "pre": state}
     return typed
 
 

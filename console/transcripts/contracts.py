@@ -1,7 +1,8 @@
 """The contracts that recordings are held against: documents of our own, tool lists, or what a recording carries.
 
 1. A contract document (one, a list, `{"contracts": [...]}`) is taken as it is, by the rules of registration except
-   those that need a system.
+   those that need a system. One that is refused stops the audit before it begins: without it, every call of its tool
+   would be taken for a phantom.
 2. A tool of OpenAI's or Anthropic's lists or of MCP's `tools/list` becomes a draft contract: side-effect class,
    reversibility and claim phrases are read from its name, its description and its annotations (`wording`). In doubt a
    tool changes something. A list that does not say whether further parameters are allowed is read as closed, since the
@@ -21,15 +22,16 @@ from typing import Any
 
 import orjson
 
+from console.contracts import validated
 from console.transcripts import wording
-from ledger.rules import contract, expressions
 from ledger.rules.contract import BadContract, Contract
 from ledger.rules.effects import UPPER_CLASSES, SideEffectClass
-from ledger.rules.expressions import BadExpression
 from ledger.rules.refusals import Refused
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 _ANY: dict[str, Any] = {"type": "object"}
+# A tool list has neither; a document with one of them that lacks the other is a contract with a fault.
+_DOCUMENT = frozenset({"side_effect_class", "arguments_schema"})
 
 
 class NoContracts(Refused):
@@ -38,28 +40,39 @@ class NoContracts(Refused):
     code = "NO_CONTRACTS"
 
 
+class RefusedContracts(Refused):
+    """Some of the contracts that were given are not valid."""
+
+    code = "REFUSED_CONTRACTS"
+
+
 @dataclass
 class Catalogue:
-    """Contracts by tool. `drafted`: those that were inferred; `closed`: nothing beyond what was given may be called."""
+    """Contracts by tool. `drafted`: those that were inferred; `refused`: why a definition made none;
+    `closed`: nothing beyond what was given may be called.
+    """
 
     contracts: dict[str, Contract] = field(default_factory=dict)
     drafted: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     closed: bool = False
 
     def add(self, definition: Mapping[str, Any], where: str) -> None:
         """The contract in a document or in a tool definition."""
-        if "side_effect_class" in definition and "arguments_schema" in definition:
+        if _DOCUMENT & set(definition):
             try:
-                found = _validated(definition)
+                found = _checked(definition)
             except Refused as refusal:
-                self.notes.append(f"{where}: {definition.get('name')}: {refusal.detail}")
+                self.refused.append(f"{where}: {definition.get('name')}: {_reasons(refusal)}")
                 return
             self.contracts[found.name] = found
             self.drafted.discard(found.name)
             return
         plain = tool_of(definition)
-        if plain is not None and plain["name"] not in self.contracts:
+        if plain is None:
+            self.refused.append(f"{where}: {definition.get('name')!r:.80} is the name of no contract and of no tool.")
+        elif plain["name"] not in self.contracts:
             self._draft(plain, where)
 
     def learn(self, definitions: Iterable[Mapping[str, Any]], where: str) -> None:
@@ -77,13 +90,15 @@ class Catalogue:
         document = draft(plain)
         for schema in (document["arguments_schema"], _ANY):
             try:
-                found = _validated({**document, "arguments_schema": schema, **_target(schema, document["name"])})
+                found = _checked({**document, "arguments_schema": schema, **_target(schema, document["name"])})
             except Refused as refusal:
-                self.notes.append(f"{where}: {plain['name']}: {refusal.detail}")
+                reason = f"{where}: {plain['name']}: {refusal.detail}"
+                self.notes.append(reason)
                 continue
             self.contracts[plain["name"]] = found
             self.drafted.add(plain["name"])
             return
+        self.refused.append(reason)
 
     def documents(self) -> list[dict[str, Any]]:
         """Every contract as a document, to be edited and given back."""
@@ -91,7 +106,10 @@ class Catalogue:
 
 
 def load(files: Iterable[Path]) -> Catalogue:
-    """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent."""
+    """The catalogue in some files and folders; it is closed, for what is not in it was not given to the agent.
+
+    `RefusedContracts` names every definition that makes no contract, and why.
+    """
     catalogue = Catalogue()
     for file in files:
         for path in sorted(file.rglob("*.json")) if file.is_dir() else [file]:
@@ -101,9 +119,12 @@ def load(files: Iterable[Path]) -> Catalogue:
                 raise NoContracts(f"{path} cannot be read: {problem}.") from None
             for one in found:
                 catalogue.add(one, str(path))
+    if catalogue.refused:
+        count = len(catalogue.refused)
+        head = "A contract is refused" if count == 1 else f"{count} contracts are refused"
+        raise RefusedContracts("\n".join([f"{head}. Nothing was audited.", *catalogue.refused]))
     if not catalogue.contracts:
-        said = f" {catalogue.notes[0]}" if catalogue.notes else ""
-        raise NoContracts(f"There is no contract and no tool in what was given.{said}")
+        raise NoContracts("There is no contract and no tool in what was given.")
     catalogue.closed = True
     return catalogue
 
@@ -186,19 +207,16 @@ def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
     return {"target_resource": f"{thing}/{{{best[0]}}}" if best else f"{thing}/{name}"}
 
 
-def _validated(document: Mapping[str, Any]) -> Contract:
+def _checked(document: Mapping[str, Any]) -> Contract:
     try:
-        return contract.validate(document, compile_predicate=_fault)
+        return validated(dict(document))
     except (RecursionError, ValueError) as problem:
         raise BadContract(f"It cannot be read: {str(problem)[:200]}.") from None
 
 
-def _fault(text: str) -> str | None:
-    try:
-        expressions.compile(text)
-    except BadExpression as problem:
-        return problem.detail
-    return None
+def _reasons(refusal: Refused) -> str:
+    """Every fault of a document, not the first alone."""
+    return " ".join(fault["detail"] for fault in refusal.errors) or refusal.detail
 
 
 def _definitions(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -86,7 +86,10 @@ class Offers:
         before = set(own.contracts)
         own.add(definition, where)
         name = _name(definition)
-        self.catalogue.notes.extend(own.notes[: 20 - len(self.catalogue.notes)])
+        if own.refused:
+            # The recording says that there is such a tool: calls of it are no phantoms, only held to nothing.
+            own.guess(name)
+        self.catalogue.notes.extend((*own.refused, *own.notes)[: 20 - len(self.catalogue.notes)])
         if name not in before and name in own.contracts and not self.catalogue.closed:
             self.catalogue.contracts.setdefault(name, own.contracts[name])
             self.catalogue.drafted.add(name)

@@ -93,8 +93,8 @@ def sides(tree: Tree, text: str) -> tuple[str, str, str] | None:
 def _paths(node: Node, bound: frozenset[str]) -> Iterator[tuple[str, ...]]:
     names: list[str] = []
     inner = node
-    while inner.kind == "select":
-        names.append(inner.name)
+    while (name := _field_name(inner)) is not None:
+        names.append(name)
         inner = inner.children[0]
     if inner.kind == "name" and inner.name not in bound:
         yield (inner.name, *reversed(names))
@@ -106,6 +106,15 @@ def _paths(node: Node, bound: frozenset[str]) -> Iterator[tuple[str, ...]]:
         return
     for child in inner.children:
         yield from _paths(child, bound)
+
+
+def _field_name(node: Node) -> str | None:
+    """The field that a part asks another part for: `refund.amount` and `refund["amount"]` ask for the same."""
+    if node.kind == "select":
+        return node.name
+    if node.kind == "call" and node.name == "_[_]" and node.children[1].kind == "text":
+        return node.children[1].name
+    return None
 
 
 def _node(message: bytes) -> Node:

@@ -174,6 +174,8 @@ SCHEMA = {
         "has(sr.amount)",
         "sr.customer.id == 'x'",
         "sr.open.anything == 1",
+        "sr['amount'] == 1",
+        "sr.open['any thing'] == 1",
         "sa.whatever == 1",
         "sa.items.all(sr, sr.unknown == 1)",
     ],
@@ -193,6 +195,9 @@ def test_known_fields_compile(text):
         "{'a': sr.amuont} == {'a': 1}",
         "sa.x == 1 ? sr.amuont == 1 : true",
         "size(sr.customer.nam) == 1",
+        "sr['amuont'] == 1",
+        "sr.customer['nam'] == 'x'",
+        "sr['customer'].nam == 'x'",
     ],
 )
 def test_an_unknown_field_of_a_typed_source_is_refused(text):

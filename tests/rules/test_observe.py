@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.api.predicates import OBSERVED
 from ledger.rules.entry import amend
 from ledger.rules.lifecycle import State, step
 from reviews.rules import observe
@@ -138,6 +139,15 @@ def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
     assert observe.telling([]) is None
     assert observe.telling([claim, later]) == claim
     assert observe.telling([seen("timeout"), later]) == later
+
+
+def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predicate():
+    seen_whole = observe.bindings(
+        seen("partial", error={"code": "X", "message": "m", "phase": "after"}, evidence={"id": 1})
+    )
+
+    assert set(seen_whole) == set(OBSERVED["properties"])
+    assert set(seen_whole["error"]) == set(OBSERVED["properties"]["error"]["properties"])
 
 
 def test_without_an_answer_expressions_see_nothing():

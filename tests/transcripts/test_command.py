@@ -54,6 +54,34 @@ def test_it_prints_the_totals_and_the_gravest_conversations(tmp_path):
     assert "line 1 " not in out
 
 
+def test_a_refused_contract_ends_the_run_before_anything_is_audited_and_says_why(tmp_path):
+    contract = tmp_path / "contract.json"
+    contract.write_text(json.dumps([*TOOLS, {"name": "issue_refund", "side_effect_class": "HARMLESS"}]))
+    report = tmp_path / "report.json"
+
+    code, out, err = audit(recording(tmp_path, GOOD, BAD), "--contracts", contract, "--json", report)
+
+    assert (code, out) == (2, "")
+    assert err.startswith("A contract is refused. Nothing was audited.\n")
+    assert "issue_refund: " in err
+    assert "HARMLESS" in err
+    assert not report.exists()
+
+
+def test_a_refused_contract_that_a_recording_carries_makes_no_phantom_of_its_tool(tmp_path):
+    carried = [*TOOLS, {"name": "archive_order", "side_effect_class": "HARMLESS", "arguments_schema": {}}]
+    file = tmp_path / "recording.jsonl"
+    file.write_text(
+        json.dumps({"messages": [user("Archive."), *asks("archive_order", {"ok": True}, id=ID)], "tools": carried})
+    )
+
+    code, out, err = audit(file)
+
+    assert code == 0
+    assert "PHANTOM_TOOL" not in out
+    assert "archive_order: " in err
+
+
 def test_its_json_is_of_the_schema_that_is_documented(tmp_path):
     schema = json.loads((ROOT / "console/transcripts/report.schema.json").read_bytes())
     out = tmp_path / "report.json"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from console.transcripts import contracts, wording
-from console.transcripts.contracts import NoContracts
+from console.transcripts.contracts import NoContracts, RefusedContracts
 from ledger.rules.effects import SideEffectClass
 
 CANCEL = {
@@ -15,6 +15,35 @@ CANCEL = {
 }
 OPENAI = {"type": "function", "function": {"name": "cancel_reservation", "description": "D.", "parameters": CANCEL}}
 MCP = {"name": "cancel_reservation", "description": "D.", "inputSchema": CANCEL, "annotations": {}}
+READ_BACK = {
+    "name": "issue_refund",
+    "version": "1",
+    "schema_version": "1",
+    "wrapper_version": "1",
+    "description": "Refund an order.",
+    "arguments_schema": {
+        "type": "object",
+        "required": ["order_id", "amount"],
+        "properties": {"order_id": {"type": "string"}, "amount": {"type": "integer"}},
+        "additionalProperties": False,
+    },
+    "side_effect_class": "MEDIUM_RISK_WRITE",
+    "target_resource": "order/{order_id}",
+    "verification": {
+        "pattern": "databases",
+        "system": "shop",
+        "lookup": {
+            "effects": {
+                "refund": {
+                    "table": "shop.refunds",
+                    "where": {"order_id": "sr.order_id"},
+                    "fields": ["amount"],
+                }
+            }
+        },
+        "predicates": ["sa.amount == sr.amount"],
+    },
+}
 ANTHROPIC = {"name": "cancel_reservation", "description": "D.", "input_schema": CANCEL}
 
 
@@ -130,7 +159,7 @@ def test_a_schema_that_reaches_outside_is_replaced_and_that_is_said(tmp_path):
     assert "cancel_reservation" in found.notes[0]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '[{"name": ""}]', '{"a": 1}', "7"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"a": 1}', "7"])
 def test_a_file_without_a_contract_is_refused_in_a_sentence(tmp_path, text):
     file = tmp_path / "tools.json"
     file.write_text(text)
@@ -140,9 +169,43 @@ def test_a_file_without_a_contract_is_refused_in_a_sentence(tmp_path, text):
     assert refusal.value.detail.endswith(".")
 
 
-def test_a_bad_document_is_said_and_the_others_are_taken(tmp_path):
+def test_every_refused_definition_is_named_with_all_its_reasons(tmp_path):
     good = load(tmp_path, [MCP]).documents()[0]
-    found = load(tmp_path, [{**good, "name": "x", "side_effect_class": "HARMLESS"}, good])
+    unknown_class = {**good, "name": "send_money", "side_effect_class": "HARMLESS"}
+    without_schema = {key: value for key, value in good.items() if key != "arguments_schema"}
 
-    assert set(found.contracts) == {"cancel_reservation"}
-    assert "x" in found.notes[0]
+    with pytest.raises(RefusedContracts) as refusal:
+        load(tmp_path, [good, unknown_class, {**without_schema, "name": "pay"}, {"name": ""}])
+
+    first, *reasons = refusal.value.detail.split("\n")
+    assert first == "3 contracts are refused. Nothing was audited."
+    assert [reason.split(": ")[1] for reason in reasons[:2]] == ["send_money", "pay"]
+    assert "HARMLESS" in reasons[0]
+    assert "arguments_schema" in reasons[1]
+    assert reasons[2].endswith("'' is the name of no contract and of no tool.")
+
+
+@pytest.mark.parametrize(
+    ("predicate", "sentence"),
+    [
+        ("sa.amuont == sr.amount", "sa has no field `amuont` (known: amount, "),
+        ("sa.amount == sr.amuont", "sr has no field `amuont` (known: amount, order_id)"),
+        ("sa['amuont'] == sr.amount", "sa has no field `amuont` (known: amount, "),
+        ("so.state == 'ok'", "so has no field `state` (known: error, evidence, side_effects, status, success)"),
+        ("scope.account == 'x'", "scope has no field `account` (known: action_id, "),
+        ("sa.amount == pre.amuont", "pre has no field `amuont` (known: amount, "),
+    ],
+)
+def test_a_predicate_over_a_field_that_does_not_exist_is_refused_with_the_known_names(tmp_path, predicate, sentence):
+    with pytest.raises(RefusedContracts) as refusal:
+        load(tmp_path, [READ_BACK | {"verification": READ_BACK["verification"] | {"predicates": [predicate]}}])
+
+    assert sentence in refusal.value.detail
+
+
+def test_predicates_over_fields_that_exist_are_taken(tmp_path):
+    predicates = ["sa.amount == sr.amount", "so.success", "scope.tenant != ''", "si.anything == 1", "pre.count == 0"]
+
+    found = load(tmp_path, [READ_BACK | {"verification": READ_BACK["verification"] | {"predicates": predicates}}])
+
+    assert list(found.contracts["issue_refund"].predicates) == predicates

@@ -5,7 +5,8 @@ browsing. It ends with
 
 - 0 when everything was read, whatever was found in it,
 - 1 when something could not be read or imported; the rest was, and each place is named,
-- 2 when nothing could be done: no such file, tenant or person, no contract in what was given, no conversation at all,
+- 2 when nothing was done: no such file, tenant or person, no contract in what was given or one that is refused, no
+  conversation at all,
 - 3 with `--fail-on-findings`, when a claim is not borne out, an action contradicts itself, or a call was refused.
 """
 
