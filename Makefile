@@ -35,7 +35,7 @@ check: install  ## Everything that needs no server
 	$(OFFLINE) $(PY) manage.py check --deploy --fail-level WARNING
 	$(PY) -m tests.templates
 
-requirements: install  ## The requirement ids that no test shows
+requirements: install  ## Every requirement and the tests that show it
 	@$(PY) -m tests.requirements
 
 bench: install  ## First figures, as ratios within one run
