@@ -10,6 +10,7 @@ from django.utils.functional import SimpleLazyObject
 
 from approvals.queries import approvers, asking
 from console import queries, words
+from console.form_pages import find_page
 from console.intake import intake
 from console.notices import queries as notices
 from console.seal import seal
@@ -42,9 +43,18 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         return {}
     return {
         "as_of": request.as_of,  # type: ignore[attr-defined]
+        **_address(request),
         "frame": SimpleLazyObject(lambda: _frame(request)),
         "intake": SimpleLazyObject(lambda: intake(request.tenant.id, at=request.as_of)),  # type: ignore[attr-defined]
     }
+
+
+def _address(request: HttpRequest) -> dict[str, str]:
+    """Where this page can be read again, without and with its filters; a refused form has no address of its own."""
+    if request.method in ("GET", "HEAD"):
+        return {"page_path": request.path, "page_address": request.get_full_path()}
+    page = find_page(request.path)
+    return {"page_path": page, "page_address": page}
 
 
 def _frame(request: Any) -> dict[str, Any]:

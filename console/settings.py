@@ -192,6 +192,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
+    "console.form_pages.form_pages",
 ]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"

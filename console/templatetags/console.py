@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.forms import BaseForm
+from django.template import Context
 from django.templatetags.static import static
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -227,3 +229,29 @@ def _absolute(at: datetime) -> str:
 @lru_cache(maxsize=1)
 def sprite() -> str:
     return str(static("console/sprite.svg"))
+
+
+@register.inclusion_tag("_error_summary.html", takes_context=True)
+def error_summary(context: Context) -> dict[str, Any]:
+    """What was wrong in the form that this page answers, first on the page and with a way to each field."""
+    request = context.get("request")
+    if request is None or request.method != "POST":
+        return {"faults": []}
+    held = [each for value in context.flatten().values() for each in _each(value) if isinstance(each, BaseForm)]
+    refused = [form for form in dict.fromkeys(held) if form.is_bound and form.errors]
+    return {"faults": [fault for form in refused for fault in _faults(form)]}
+
+
+def _each(value: Any) -> list[Any]:
+    """A value of a page's context; pages with many forms keep them together by name."""
+    return list(value.values()) if isinstance(value, dict) else [value]
+
+
+def _faults(form: BaseForm) -> list[dict[str, str]]:
+    """Every error of a form, with the label, the name and the id of its field; none of a field for the whole form."""
+    whole = [{"text": str(text)} for text in form.non_field_errors()]
+    return whole + [
+        {"text": str(text), "label": str(field.label), "name": field.html_name, "id": field.id_for_label or ""}
+        for field in form
+        for text in field.errors
+    ]

@@ -89,6 +89,7 @@ def resolve(request: Request, case_id: UUID) -> HttpResponse:
 def confirm(request: Request, case_id: UUID) -> HttpResponse:
     form = Confirmation(request.POST)
     if not form.is_valid():
+        messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
         return show(request, case_id, status=422)
     cases.confirm(
         tenant_id=request.tenant.id,

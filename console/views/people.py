@@ -98,6 +98,7 @@ def answer(request: Request, member_id: UUID) -> HttpResponse:
 def remove(request: Request, member_id: UUID) -> HttpResponse:
     form = Reason(request.POST)
     if not form.is_valid():
+        messages.error(request, "Nobody was removed: say why.")
         return _member(request, member_id, status=422)
     people.remove_member(
         tenant_id=request.tenant.id,

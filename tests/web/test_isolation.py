@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from console.form_pages import find_page
 from console.models import Membership
 from console.recordings.queries import recordings
 from ledger.models import Event
@@ -284,6 +285,9 @@ def test_no_page_shows_another_tenants_things(shop: Workshop, sent: list[Sent], 
                 for answer in (person.client.get(address), person.client.post(address, FORM)):
                     where = f"{name}: {page.name} at {address}: {answer.status_code}"
                     closed = address == theirs or about or name == "stranger"
+                    if answer.status_code == 302 and address == ours and answer["Location"] == find_page(address):
+                        # The address of a form, read: it leads to its page whether or not there is such a thing.
+                        continue
                     assert answer.status_code in ((403, 404, 405) if closed else (200, 302, 405, 422)), where
                     assert leaked(secrets, address, answer.content) == [], where
     assert record_of(shop) == before

@@ -213,7 +213,8 @@ def test_no_get_votes(stage):
     action_id = stage.propose()
     approval = stage.approval(action_id)
     person = visitor(stage, "reviewer")
-    assert person.get(f"approvals/{approval.id}/vote", **ballot(stage, action_id, "approve")).status_code == 405
+    read = person.get(f"approvals/{approval.id}/vote", **ballot(stage, action_id, "approve"))
+    assert (read.status_code, read["Location"]) == (302, f"/t/orchid/approvals/{approval.id}")
     assert person.client.get(f"/api/v1/approvals/{approval.id}/votes").status_code == 405
     assert person.client.head(f"/t/orchid/approvals/{approval.id}").status_code == 200
     assert stage.approval(action_id).state == "REQUESTED"

@@ -187,6 +187,31 @@ document.addEventListener("submit", (event) => {
   keepPicked([]);
 });
 
+/* Refusals --------------------------------------------------------------- */
+
+// What was refused stands where the reader looks: the reason takes the focus, and the page moves to it.
+function showRefusal(within = document) {
+  const reason = within.querySelector("[data-refused]") ?? within.querySelector(":is(.errorlist, .errors, .error):not([hidden])");
+  if (!reason) return;
+  reason.tabIndex = -1;
+  reason.focus({ preventScroll: true });
+  reason.scrollIntoView({ block: "start" });
+}
+
+// A field may stand in a folded part, or under another id: the name finds it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("[data-refused] a[data-field]");
+  if (!link) return;
+  const name = CSS.escape(link.dataset.field);
+  const fields = all(`#main :is(input:not([type=hidden]), textarea, select)[name="${name}"]`);
+  const field = fields.find((each) => each.id === link.hash.slice(1)) ?? fields.find((each) => each.closest("details[open]")) ?? fields[0];
+  if (!field) return;
+  event.preventDefault();
+  for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  field.focus();
+  field.scrollIntoView({ block: "center" });
+});
+
 /* Inspector -------------------------------------------------------------- */
 
 let opener = null;
@@ -359,7 +384,8 @@ function listen() {
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && document.querySelector("[data-live]")) reread().catch(() => {});
 });
-document.addEventListener("htmx:afterSettle", () => {
+document.addEventListener("htmx:afterSettle", (event) => {
+  showRefusal(event.target);
   showPicked();
   serve(document);
   tick();
@@ -376,6 +402,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
+showRefusal();
 showPicked();
 serve(document);
 tick();

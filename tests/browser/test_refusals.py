@@ -1,0 +1,81 @@
+"""A refusal is seen: on a phone the page moves to what was wrong, and it can be read again and stays live."""
+
+from __future__ import annotations
+
+SEEN = """() => {
+  const box = document.querySelector("[data-refused]").getBoundingClientRect();
+  return document.activeElement.matches("[data-refused]") && box.top >= 0 && box.bottom <= innerHeight;
+}"""
+
+
+def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(people, site):
+    case = site.stage.case()
+    operator = people("phone").sign_in("operator")
+    page = operator.page
+    operator.go(f"cases/{case.id}")
+    page.evaluate("document.querySelector('form[action$=comments] textarea').removeAttribute('required')")
+    with page.expect_response(lambda answer: answer.url.endswith("/comments")) as posted:
+        page.get_by_role("button", name="Add this comment").click()
+    assert posted.value.status == 422
+    page.wait_for_function(SEEN)
+    assert page.get_by_role("alert").first.inner_text().startswith("Nothing was recorded.")
+    page.locator("[data-refused] a").click()
+    assert page.evaluate("document.activeElement.name") == "text"
+    operator.complaints.clear()
+
+
+def test_a_refused_page_can_be_read_again_and_hears_of_changes(people, site):
+    case = site.stage.case()
+    operator = people("phone").sign_in("operator")
+    page = operator.page
+    operator.go(f"cases/{case.id}")
+    page.evaluate("document.querySelector('form[action$=comments] textarea').removeAttribute('required')")
+    with page.expect_response(lambda answer: "/api/v1/stream" in answer.url):
+        page.get_by_role("button", name="Add this comment").click()
+    page.wait_for_function(SEEN)
+    with page.expect_response(lambda answer: answer.url.endswith(f"/cases/{case.id}") and answer.status == 200):
+        claim(site, case)
+    page.goto(page.url)
+    assert page.url.endswith(f"/cases/{case.id}")
+    operator.complaints.clear()
+
+
+def claim(site, case):
+    from datetime import UTC, datetime
+
+    from ledger.operations import record as ledger
+    from ledger.tenancy import tenancy
+    from reviews.operations import casework
+
+    by = ledger.Actor("person", site.stage.person("operator").actor_id)
+    with tenancy(site.stage.tenant):
+        casework.claim(tenant_id=site.stage.tenant, case_id=case.id, by=by, at=datetime.now(UTC))
+
+
+def test_on_a_phone_a_refusal_by_the_rules_is_seen_too(people, site):
+    operator = people("phone").sign_in("operator")
+    page = operator.page
+    operator.go("freezes")
+    page.get_by_label("What to freeze").select_option("tenant")
+    page.get_by_label("Why nothing may be released to it").fill("A drill.")
+    page.get_by_role("button", name="Freeze it").click()
+    page.get_by_text("Nothing is released to it from now on").wait_for()
+    page.get_by_label("What to freeze").select_option("tenant")
+    page.get_by_label("Why nothing may be released to it").fill("A drill.")
+    page.get_by_role("button", name="Freeze it").click()
+    page.get_by_text("This is already frozen.").wait_for()
+    page.wait_for_function(SEEN)
+    operator.complaints.clear()
+
+
+def test_a_refusal_that_is_swapped_in_takes_the_focus(people, site):
+    operator = people("phone").sign_in("operator")
+    page = operator.page
+    operator.go("actions")
+    page.route("**/actions?*", lambda route: route.fulfill(status=422, body=FRAGMENT, content_type="text/html"))
+    page.evaluate("htmx.ajax('GET', location.pathname + '?q=x', {target: '#results', swap: 'innerHTML'})")
+    page.wait_for_function(SEEN)
+    operator.complaints.clear()
+
+
+FRAGMENT = '<div style="block-size: 3000px"></div><p class="notice" data-refused role="alert">Nothing was changed.</p>'
