@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from django import forms
 
 from approvals.rules.preflight import shown
-from approvals.rules.revisions import Change, changes
+from approvals.rules.revisions import Change, changes, summarise_changes
 from console.account import Account, arguments, payload_of, pretty
-from ledger.queries import acting
+from ledger.queries import acting, record
 
 LONGEST_PAYLOAD = 1024 * 1024
 LONGEST_REASON = 2000
@@ -59,9 +60,46 @@ def revision(told: Account) -> dict[str, Any] | None:
     before, now = arguments(payload_of(earlier)), arguments(told.payload)
     return {
         "href": told.page("action", earlier.id),
-        "edited": told.approval is not None and told.approval.editor is not None,
+        "edit": edit_of(told.action, told.names),
         "rows": differences(changes(before, now)),
     }
+
+
+def edit_of(action: Any, names: Mapping[UUID, str]) -> dict[str, Any] | None:
+    """Who edited a request, what and why, and which expectations of its agent that dropped; None if nobody did."""
+    event, note = _proposed(action)
+    earlier = acting.action(action.tenant_id, action.supersedes) if note is not None else None
+    if note is None or earlier is None:
+        return None
+    before, now = payload_of(earlier), payload_of(action)
+    by = names.get(event.actor_id, "a reviewer")
+    changed = "" if before is None else summarise_changes(arguments(before), arguments(now))
+    reason = str(note.get("reason", ""))
+    said = f"Edited by {by}: {changed}." if changed else f"Edited by {by}."
+    return {
+        "editor": str(event.actor_id),
+        "reason": reason,
+        "text": f"{said} Reason: {reason}" if reason else said,
+        "expectations_dropped": list(note.get("expectations_dropped", ())),
+    }
+
+
+def sent_by_agent(action: Any) -> Any:
+    """The request as its agent sent it: the action itself, or the one from which reviewers made it by editing."""
+    while action.supersedes and _proposed(action)[1] is not None:
+        earlier = acting.action(action.tenant_id, action.supersedes)
+        if earlier is None:
+            break
+        action = earlier
+    return action
+
+
+def _proposed(action: Any) -> tuple[Any, dict[str, Any] | None]:
+    """The first event of an action, and what it says of the edit that made it; None where no edit did."""
+    if action.supersedes is None:
+        return None, None
+    event, _, detail = record.history(action.tenant_id, action.id)[0]
+    return event, detail.get("edit", {}) if detail and detail.get("edited") else None
 
 
 def _side(value: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -51,10 +51,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The action that a new one stands in for, and who edited it; its agent sent it again where nobody did."""
+    """The action that a new one stands in for, and who edited it; its agent sent it again where nobody did.
+
+    `note` is what the record keeps of an edit: its reason, and which expectations of the agent it dropped.
+    """
 
     supersedes: UUID
     editor: UUID | None = None
+    note: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +282,8 @@ def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: 
         detail["coerced"] = [dict(one) for one in verdict.coerced]
     if came.revision is not None:
         detail |= {"supersedes": str(came.revision.supersedes), "edited": came.editor is not None}
+        if came.editor is not None:
+            detail["edit"] = dict(came.revision.note)
     if came.origin is not None:
         detail |= {"parent_id": str(came.origin.parent_id), "relation": came.origin.relation}
     return detail

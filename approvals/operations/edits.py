@@ -2,7 +2,9 @@
 
 The payload of an action is never changed. The edited one passes the whole gate, gets its own hash, its own policy
 evaluation and its own approval, which names the editor; the original ends as SUPERSEDED with every byte kept. Its agent
-is told which fields changed and that a reviewer did it, by role. If we crash before the commit, nothing was edited.
+is told which fields changed and that a reviewer did it, by role. What the agent expected of an edited field is dropped
+on record (`approvals.rules.expectations`): no edit is followed by a mismatch that it made itself. If we crash before
+the commit, nothing was edited.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from approvals.operations import actions, clocks, knowledge
 from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import fail_unrun, locked, void
 from approvals.queries import approvers, asking, sessions
-from approvals.rules import binding, gate, revisions
+from approvals.rules import binding, expectations, gate, revisions
+from approvals.rules.expectations import Dropped, Request, Reviewed
 from approvals.rules.policy import Demand
 from approvals.rules.revisions import Change
 from ledger.operations import record as ledger
@@ -65,10 +68,15 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Edited:
-    """What became of an edit; before it is made, `action_id` is None."""
+    """What became of an edit; before it is made, `action_id` is None.
+
+    `dropped` and `kept` are the predicates that the agent had added: those that named an edited field, and the rest.
+    """
 
     supersedes: UUID
     changes: tuple[Change, ...]
+    dropped: tuple[Dropped, ...]
+    kept: tuple[str, ...]
     payload: bytes
     payload_hash: str
     action_id: UUID | None = None
@@ -89,7 +97,7 @@ class _Before:
 def preview(*, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime) -> Edited:
     """What an edit would change, after the whole gate; nothing is written."""
     before = _before(tenant_id, approval_id, edit, at=at)
-    return _edited(before, _judged(before, edit, compile_predicate=compile_predicate, at=at))
+    return _edited(before, *_judged(before, edit, compile_predicate=compile_predicate, at=at))
 
 
 def edit(
@@ -101,14 +109,16 @@ def edit(
         _check_editor(tenant_id, editor)
         if not edit.reason.strip():
             raise binding.ReasonRequired("An edit says why: the agent is told.")
-        verdict = _judged(before, edit, compile_predicate=compile_predicate, at=at)
+        verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
     except (EditRefused, NotEditable) as refusal:
         refusal.afterwards = partial(
             _note_refused, tenant_id=tenant_id, approval_id=approval_id, editor=editor, code=refusal.code, at=at
         )
         raise
-    made = _edited(before, verdict)
-    came = actions.Came(actions.Trace(before.action.trace_id), revision=actions.Revision(before.action.id, editor))
+    made = _edited(before, verdict, reviewed)
+    note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
+    revision = actions.Revision(before.action.id, editor, note)
+    came = actions.Came(actions.Trace(before.action.trace_id), revision=revision)
     answer = actions.acted(before.session, before.call, verdict, came=came, at=at)
     assert answer.action_id is not None
     _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
@@ -157,8 +167,13 @@ def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
     )
 
 
-def _judged(before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime) -> gate.GateVerdict:
-    """The gate's answer. The goal is the one that was pinned; that its session is over is no fault of the reviewer."""
+def _judged(
+    before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime
+) -> tuple[gate.GateVerdict, Reviewed]:
+    """The gate's answer, without the expectations that the edit drops; and what became of each of them.
+
+    The goal is the one that was pinned; that its session is over is no fault of the reviewer.
+    """
     known = knowledge.standing(before.session, before.call, at=at)
     lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
     known = replace(known, open=True, iteration_limit=None, pin=lasting)
@@ -174,7 +189,33 @@ def _judged(before: _Before, edit: Edit, *, compile_predicate: Compiler, at: dat
         raise EditRefused(f"{verdict.message} The request stands as it was.", hint=verdict.hint or None, errors=told)
     if verdict.payload_hash == before.action.payload_hash:
         raise NothingChanged
-    return verdict
+    reviewed = _reviewed(before, verdict)
+    assert verdict.contract is not None
+    standing = dict.fromkeys((*verdict.contract.predicates, *reviewed.kept))
+    return replace(verdict, predicates=tuple(standing)), reviewed
+
+
+def _reviewed(before: _Before, verdict: gate.GateVerdict) -> Reviewed:
+    """What becomes of the agent's expectations; one that the edited payload contradicts refuses the edit."""
+    assert verdict.contract is not None
+    reviewed = expectations.review_expectations(
+        before.call.outcome_predicates,
+        before=Request(before.payload, before.action.target),
+        after=Request(parse(verdict.payload), verdict.target_resource[:512]),
+        predicates=verdict.contract.predicates,
+    )
+    if reviewed.contradicted:
+        found = [
+            {
+                "path": "/intended_outcome/expected_predicates",
+                "code": "EXPECTATION_CONTRADICTED",
+                "detail": f"The agent expects `{text}`, and the edited payload contradicts it.",
+            }
+            for text in reviewed.contradicted
+        ]
+        hint = "Edit the fields that it names as well, or request changes from the agent."
+        raise EditRefused(f"{found[0]['detail']} The request stands as it was.", hint=hint, errors=found)
+    return reviewed
 
 
 def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Demand:
@@ -193,10 +234,14 @@ def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Dema
     return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
 
 
-def _edited(before: _Before, verdict: gate.GateVerdict) -> Edited:
-    found = revisions.changes(before.payload, parse(verdict.payload))
+def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: Reviewed) -> Edited:
     return Edited(
-        supersedes=before.action.id, changes=found, payload=verdict.payload, payload_hash=verdict.payload_hash
+        supersedes=before.action.id,
+        changes=revisions.changes(before.payload, parse(verdict.payload)),
+        dropped=reviewed.dropped,
+        kept=reviewed.kept,
+        payload=verdict.payload,
+        payload_hash=verdict.payload_hash,
     )
 
 
@@ -208,7 +253,12 @@ def _check_editor(tenant_id: UUID, editor: UUID) -> None:
 
 def _end(approval: Approval, made: Edited, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
     void(approval=approval, reason="It was edited; another action stands in its place.", at=at)
-    more = {"superseded_by": str(by), "by": BY, "changed": [each.document() for each in made.changes]}
+    more = {
+        "superseded_by": str(by),
+        "by": BY,
+        "changed": [each.document() for each in made.changes],
+        "expectations_dropped": [each.document() for each in made.dropped],
+    }
     person = ledger.Actor("person", editor)
     fail_unrun(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
 

@@ -3,15 +3,20 @@
 1. Fields are compared by their path, as they are rendered: what a reader could not tell apart is marked, so it differs.
 2. A field that came or went is a change, with None on the side where it is not.
 3. Long values are folded like everywhere; their digest is part of what is shown, so folding hides no change.
+4. In a heading amounts stand as money, long values are cut and no more than three fields are named: the table has all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from approvals.rules.rendering import Field, render_payload
+from ledger.rules.money import money
+
+_NAMED = 3
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,38 @@ def changes(before: Any, after: Any) -> tuple[Change, ...]:
         for path in paths
         if _key(old.get(path)) != _key(new.get(path))
     )
+
+
+def summarise_changes(before: Any, after: Any) -> str:
+    """What changed, in one line (rule 4): "amount 20.50 EUR → 18.00 EUR; reason late → damaged"."""
+    found = changes(before, after)
+    told = [
+        f"{_dotted(each.path)} {_brief(each.old, before, each)} → {_brief(each.new, after, each)}"
+        for each in found[:_NAMED]
+    ]
+    more = len(found) - _NAMED
+    return "; ".join([*told, *([f"{more} more field{'s' if more > 1 else ''}"] if more > 0 else [])])
+
+
+def _dotted(path: str) -> str:
+    return path[1:].replace("/", ".") or "payload"
+
+
+def _brief(said: str | None, payload: Any, change: Change) -> str:
+    if said is None:
+        return "(none)"
+    *above, name = change.path.split("/")[1:] or [""]
+    for step in above:
+        payload = _part(payload, step)
+    amount = money(_part(payload, name), _part(payload, "currency")) if name.endswith("amount") else ""
+    text = amount or said
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _part(value: Any, step: str) -> Any:
+    if isinstance(value, list):
+        return value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+    return value.get(step) if isinstance(value, Mapping) else None
 
 
 def _by_path(fields: Iterable[Field]) -> dict[str, Field]:

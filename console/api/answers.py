@@ -630,6 +630,19 @@ class Quorum(Answer):
     stranded: bool = Field(description="Whether not enough people are left who may approve it.")
 
 
+class DroppedExpectation(Answer):
+    text: str = Field(description="The predicate that the agent had added.")
+    fields: list[str] = Field(description="The edited fields that it names.")
+    why: str
+
+
+class EditOfRequest(Answer):
+    editor: str = Field(description="The pseudonym of who edited it.")
+    reason: str
+    text: str = Field(description="Who edited what and why, in one sentence.")
+    expectations_dropped: list[DroppedExpectation]
+
+
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
     covers_digest: str
@@ -639,6 +652,7 @@ class Approval(ApprovalRow):
     may_vote: bool
     quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
+    edit: EditOfRequest | None = Field(description="The edit that made this request; null where nobody edited it.")
     contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
     baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")
     drift: Drift | None = Field(description="What changed since, by the newest reading; null where none was taken.")

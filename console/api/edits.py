@@ -12,7 +12,7 @@ from pydantic import Field
 
 from approvals.operations import edits
 from console.api import predicates
-from console.api.answers import Answer
+from console.api.answers import Answer, DroppedExpectation
 from console.api.caller import admits, caller_of
 from console.api.edge import after_commit, answer, in_tenancy
 from console.api.schemas import Body
@@ -43,6 +43,10 @@ class Edited(Answer):
     approval_id: str | None
     payload_hash: str
     changed: list[ChangedField]
+    expectations_dropped: list[DroppedExpectation] = Field(
+        description="Predicates of the agent that name an edited field: they are not checked any more."
+    )
+    expectations_kept: list[str] = Field(description="Predicates of the agent that are still checked.")
 
 
 @router.post(
@@ -93,4 +97,6 @@ def _edited(made: edits.Edited) -> dict[str, Any]:
         "approval_id": str(made.approval_id) if made.approval_id else None,
         "payload_hash": made.payload_hash,
         "changed": [each.document() for each in made.changes],
+        "expectations_dropped": [each.document() for each in made.dropped],
+        "expectations_kept": list(made.kept),
     }

@@ -31,6 +31,8 @@ from console.api.schemas import (
     ResolveBody,
 )
 from console.contradicted import contradicted, shown
+from console.editing import edit_of
+from console.queries import names_of
 from console.tasks import read_before
 from ledger.operations import book
 from ledger.queries import acting, freezing, opening, record
@@ -91,6 +93,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     return answer(
         _approval(approval)
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
+        | {"edit": edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None}
         | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
         | {"keys": voting.keys(caller), "quorum": having_a_say.document(seen)}
         | {"baseline": target.baseline(approval), "drift": target.drift(approval)}

@@ -47,8 +47,9 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
             refusal.afterwards()
         return _page(request, found, action, form, refusal=refusal, status=refusal.status)
     if seen.approval_id is None:
-        return _page(request, found, action, form, differences=editing.differences(seen.changes))
-    messages.success(request, "Recorded: another action stands in the place of the one that was asked about.")
+        differences = editing.differences(seen.changes)
+        return _page(request, found, action, form, differences=differences, dropped=seen.dropped, kept=seen.kept)
+    messages.success(request, "Request replaced. The new version needs its own approval.")
     return redirect("approval", request.tenant.slug, seen.approval_id)
 
 

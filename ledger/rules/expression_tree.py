@@ -8,6 +8,8 @@ The library compiles and evaluates, but shows no tree. Its serialised form is a 
 2. `sides`: where the outermost comparison stands in the text, so that a page can show what was
    expected and what was found.
 3. `texts`: the string literals, so that one which the evaluator would cut short is refused.
+4. `clauses`: the parts between the outermost `&&`, each an expression of its own, and `equated`: the two fields that
+   such a part says are equal, so that it is known which field of a system stands for which field of a request.
 
 A form that cannot be read is a `ValueError`: the caller then knows less, and says so.
 """
@@ -68,6 +70,24 @@ def paths(tree: Tree) -> Iterator[tuple[str, ...]]:
     yield from _paths(tree.root, frozenset())
 
 
+def clauses(tree: Tree) -> Iterator[Tree]:
+    """The parts of an expression that must all hold, in order."""
+    if tree.root.kind == "call" and tree.root.name == "_&&_":
+        for child in tree.root.children:
+            yield from clauses(Tree(child))
+        return
+    yield Tree(tree.root)
+
+
+def equated(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The two chains of names that an expression says are equal; None where it says anything else."""
+    root = tree.root
+    if root.kind != "call" or root.name != "_==_" or not all(_is_chain(child) for child in root.children):
+        return None
+    (left,), (right,) = (tuple(_paths(child, frozenset())) for child in root.children)
+    return left, right
+
+
 def texts(tree: Tree) -> Iterator[str]:
     """The string literals of an expression."""
     pending = [tree.root]
@@ -88,6 +108,12 @@ def sides(tree: Tree, text: str) -> tuple[str, str, str] | None:
     while left.startswith("(") and left.count("(") > left.count(")"):
         left, right = left[1:].strip(), right.removesuffix(")").strip()
     return left, sign, right
+
+
+def _is_chain(node: Node) -> bool:
+    while node.kind == "select":
+        node = node.children[0]
+    return node.kind == "name"
 
 
 def _paths(node: Node, bound: frozenset[str]) -> Iterator[tuple[str, ...]]:

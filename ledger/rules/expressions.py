@@ -75,6 +75,18 @@ class Answer:
 _TRUE, _FALSE = Answer(Truth.TRUE), Answer(Truth.FALSE)
 
 
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One of the parts of a predicate that must all hold.
+
+    `fields` are the chains of names that it mentions, each from its variable on; `equal` are the two that it says are
+    equal, where it says nothing else.
+    """
+
+    fields: frozenset[tuple[str, ...]]
+    equal: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     """A checked expression; `sides` are its two halves when it is a comparison."""
@@ -168,6 +180,15 @@ def paths_of(text: str, variable: str, variables: tuple[str, ...]) -> tuple[tupl
     """The paths below one variable that an expression names, sorted: `sa.effects.refund` is ("effects", "refund")."""
     tree = _tree(_compiled(text, tuple(sorted(variables))).program)
     return tuple(sorted({path[1:] for path in expression_tree.paths(tree) if path[0] == variable}))
+
+
+def clauses_of(text: str) -> tuple[Clause, ...]:
+    """The parts of a predicate over `VARIABLES` that must all hold, with the fields that each one mentions."""
+    tree = _tree(_compiled(text, tuple(sorted(VARIABLES))).program)
+    return tuple(
+        Clause(frozenset(expression_tree.paths(part)), expression_tree.equated(part))
+        for part in expression_tree.clauses(tree)
+    )
 
 
 @lru_cache(maxsize=4096)

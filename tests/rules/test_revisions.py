@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from approvals.rules.revisions import changes
+from approvals.rules.revisions import changes, summarise_changes
 
 BEFORE = {"amount": 1250, "currency": "EUR", "order_id": "EX-1001", "lines": [{"sku": "a"}, {"sku": "b"}]}
 
@@ -40,3 +40,23 @@ def test_folding_hides_no_change():
     long = {"text": "x" * 5000}
     (change,) = changes(long, {"text": "x" * 4999 + "y"})
     assert change.old != change.new
+
+
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        ({"amount": 1000}, "amount 12.50 EUR → 10.00 EUR"),
+        ({"lines": [{"sku": "a"}, {"sku": "c"}]}, "lines.1.sku b → c"),
+        ({"note": "now"}, "note (none) → now"),
+        ({"note": "x" * 100}, f"note (none) → {'x' * 60}…"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "a (none) → 1; b (none) → 2; c (none) → 3; 2 more fields"),
+        ({}, ""),
+    ],
+)
+def test_what_changed_is_said_in_one_line(after, line):
+    assert summarise_changes(BEFORE, BEFORE | after) == line
+
+
+def test_an_amount_in_a_list_is_read_with_the_currency_beside_it():
+    before, after = ({"items": [{"amount": amount, "currency": "JPY"}]} for amount in (900, 800))
+    assert summarise_changes(before, after) == "items.0.amount 900 JPY → 800 JPY"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from uuid import UUID, uuid4
 
 import pytest
@@ -162,6 +163,135 @@ def test_an_edited_action_has_its_target_read_before_people_are_asked(counter, s
     assert counter.waiting(made["action_id"])
 
 
+# What the agent expected of it
+
+EXPECTED = ("sa.amount == 2050", "sa.effects.refund.amount == 2050", "sa.status == 'succeeded' && sa.id > 0")
+DROPPED = [
+    {"text": "sa.amount == 2050", "fields": ["amount"], "why": "It names `amount`, which was edited."},
+    {"text": "sa.effects.refund.amount == 2050", "fields": ["amount"], "why": "It names `amount`, which was edited."},
+]
+EDITED = "Edited by {name}: amount 20.50 EUR → 18.00 EUR. Reason: They kept the shade."
+
+
+def expecting(counter, *expected, goal="Refund 20.50 EUR to order EX-1001.", **arguments):
+    """An action whose agent expects something of its effect."""
+    session = counter.session(goal=goal)
+    body = {
+        "call_id": uuid4().hex,
+        "tool": "refund_order",
+        "arguments": ORDER | {"amount": 2050} | arguments,
+        "pin_hash": session["pin"]["hash"],
+        "intended_outcome": {"expected_predicates": list(expected)},
+    }
+    answer = counter.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]}).json()["results"][0]
+    assert answer["state"] == "VALIDATED", answer
+    return answer["action_id"]
+
+
+def page_of(counter, approval_id, by=None):
+    return unescape((by or counter.reviewer).client.get(f"/t/{counter.slug}/approvals/{approval_id}").content.decode())
+
+
+def test_an_edited_amount_is_executed_and_verified_without_a_mismatch(ready, clock):
+    action_id = expecting(ready, *EXPECTED)
+    made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    assert made["expectations_dropped"] == DROPPED
+    assert made["expectations_kept"] == [EXPECTED[2]]
+    other = ready.person("reviewer", name="dana@orchid")
+    approval = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert ready.vote(approval, by=other).status_code == 201
+    (order,) = ready.claim()
+    started = ready.start(order).json()
+    ready.till.refund(started["idempotency_key"], amount=1800)
+    ready.tell(started)
+    clock.forward(seconds=90)
+    assert ready.read_back(made["action_id"], clock) == "RECONCILED_SUCCESS", ready.history(made["action_id"])
+    assert ready.report(made["action_id"])["text"] == "Done, and confirmed in the system of record."
+    assert ready.case_of(made["action_id"]) is None
+
+
+def test_what_an_edit_dropped_is_on_record_and_the_agent_is_told_why(ready):
+    action_id = expecting(ready, *EXPECTED)
+    made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    first = ready.history(made["action_id"])[0]
+    assert first["detail"]["edit"] == {"reason": "They kept the shade.", "expectations_dropped": DROPPED}
+    own = refund_contract()["verification"]["predicates"]
+    assert first["entry"]["intended_outcome"]["expected_predicates"] == [*own, EXPECTED[2]]
+    assert ready.history(action_id)[-1]["detail"]["expectations_dropped"] == DROPPED
+    assert as_told(ready, action_id)["approval"]["more"]["expectations_dropped"] == DROPPED
+
+
+def test_the_preview_says_which_expectations_fall_away_and_which_stay(ready):
+    approval = ready.approval_of(expecting(ready, *EXPECTED))
+    body = {"payload": ORDER | {"amount": 1800}, "payload_hash": approval["payload_hash"]}
+    told = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()
+    assert (told["expectations_dropped"], told["expectations_kept"]) == (DROPPED, [EXPECTED[2]])
+    shown = unescape(form_of(ready, approval, payload=json.dumps(ORDER | {"amount": 1800})).content.decode())
+    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "It names `amount`, which was edited." in shown
+    assert "Expectations of the agent that are still checked after execution:" in shown
+    assert f'<li class="mono">{EXPECTED[2]}</li>' in shown
+
+
+def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody(ready):
+    ada = ready.person("reviewer", name="ada@orchid")
+    approval = ready.approval_of(expecting(ready, *EXPECTED))
+    made = edit(ready, approval, by=ada, payload=ORDER | {"amount": 1800}).json()
+    text = EDITED.format(name="Ada")
+    other = ready.person("reviewer", name="dana@orchid")
+    shown = page_of(ready, made["approval_id"], by=other)
+    assert f"<p>{text}</p>" in shown
+    assert shown.index(text) < shown.index('data-part="payload"')
+    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "The agent's words contradict the payload" not in shown
+    told = other.get(f"/approvals/{made['approval_id']}").json()
+    assert told["contradictions"] == []
+    assert told["edit"]["text"] == text
+    assert told["edit"]["expectations_dropped"] == DROPPED
+
+
+def test_what_the_agent_itself_contradicted_is_still_said_of_the_edited_request(ready):
+    """Only what the reviewer wrote is no contradiction of the agent's."""
+    goal = "Refund 20.50 EUR to order EX-1002."
+    made = edit(ready, ready.approval_of(expecting(ready, goal=goal)), payload=ORDER | {"amount": 1800}).json()
+    told = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert [each["text"] for each in told["contradictions"]] == ["The agent said EX-1002, the payload says EX-1001."]
+
+
+def test_an_edit_of_an_edit_drops_more_and_names_its_own_editor(ready):
+    kept = "sa.currency == 'EUR'"
+    action_id = expecting(ready, "sa.amount == 2050", kept)
+    first = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    assert first["expectations_kept"] == [kept]
+    other = ready.person("reviewer", name="dana@orchid")
+    again = edit(
+        ready,
+        ready.reviewer.get(f"/approvals/{first['approval_id']}").json(),
+        by=other,
+        payload=ORDER | {"amount": 1800, "currency": "USD"},
+        reason="The account is in dollars.",
+    ).json()
+    assert [each["text"] for each in again["expectations_dropped"]] == [kept]
+    told = ready.reviewer.get(f"/approvals/{again['approval_id']}").json()
+    assert told["edit"]["text"] == "Edited by Dana: currency EUR → USD. Reason: The account is in dollars."
+    assert told["contradictions"] == []
+
+
+def test_an_edit_that_another_expectation_contradicts_is_refused_and_names_it(ready):
+    action_id = expecting(ready, "sa.amount == 2050", "sa.currency == 'USD'")
+    approval = ready.approval_of(action_id)
+    refused = edit(ready, approval, payload=ORDER | {"amount": 1800})
+    said = "The agent expects `sa.currency == 'USD'`, and the edited payload contradicts it."
+    assert (refused.status_code, refused.json()["code"]) == (422, "EDIT_REFUSED")
+    assert refused.json()["detail"] == f"{said} The request stands as it was."
+    assert [(each["code"], each["detail"]) for each in refused.json()["errors"]] == [("EXPECTATION_CONTRADICTED", said)]
+    shown = unescape(form_of(ready, approval, payload=json.dumps(ORDER | {"amount": 1800})).content.decode())
+    assert said in shown
+    assert ready.state(action_id) == "VALIDATED"
+    both = edit(ready, approval, payload=ORDER | {"amount": 1800, "currency": "USD"})
+    assert both.status_code == 201
+
+
 # Request changes
 
 
@@ -214,7 +344,7 @@ def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(r
     assert f'href="{path}/edit"' in ready.reviewer.client.get(path).content.decode()
     assert "&quot;amount&quot;: 1250" in ready.reviewer.client.get(f"{path}/edit").content.decode()
     seen = form_of(ready, approval).content.decode()
-    assert "What the agent does not expect" in seen
+    assert '<h2 id="differences">Changes</h2><span class="note">the agent will be notified</span>' in seen
     assert "<td>1250</td><td><strong>1000</strong></td>" in seen
     assert ready.state(action_id) == "VALIDATED"
     made = form_of(ready, approval, make="yes")
