@@ -13,7 +13,7 @@ from ledger.models import Event
 from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import queries
-from tests.workshop import DELETE, Clock, Workshop
+from tests.workshop import DELETE, Clock, Workshop, contract
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
 
@@ -65,13 +65,31 @@ def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
     assert judged(shop, session, "I have shredded policies/returns.md.")["verdict"] == "BLOCK"
 
 
-@pytest.mark.req("R-TC-06", "R-CG-07")
-def test_a_tool_without_a_way_to_look_backs_no_done_claim(shop: Workshop, clock: Clock):
-    action = shop.propose()
+@pytest.mark.req("R-TC-06")
+def test_what_nobody_can_read_back_may_not_be_told_as_done(shop: Workshop, clock: Clock):
+    unreadable = contract("delete_document") | {"version": "2.0.0", "unverifiable_acknowledged": True}
+    del unreadable["verification"]
+    assert shop.operator_key.post("/contracts", unreadable).status_code == 201
+    started = shop.started()
+    session = session_of(shop, started["action_id"])
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+
+    entry = shop.history(started["action_id"])[-1]["entry"]
+    assert entry["verification"]["status"] == "UNVERIFIABLE"
+    answer = judged(shop, session, "I have deleted policies/returns.md.")
+    assert answer["verdict"] == "BLOCK"
+    assert [each["action_id"] for each in answer["violations"]] == [started["action_id"]]
+    told = "It is not known whether policies/returns.md was deleted."
+    assert judged(shop, session, told)["verdict"] == "ALLOW"
+
+
+def session_of(shop: Workshop, action_id: str) -> str:
     with tenancy(shop.tenant):
-        row = acting.action(shop.tenant, UUID(action))
+        row = acting.action(shop.tenant, UUID(action_id))
     assert row is not None
-    assert judged(shop, str(row.session_id))["violations"][0]["action_id"] == action
+    return str(row.session_id)
 
 
 @pytest.mark.req("R-CG-19")
