@@ -175,8 +175,11 @@ def _claimed(executor: Executor, basis: Basis, *, by: ledger.Actor, at: datetime
     """The order under its lock: minted, asked about again, or not ours."""
     action = basis.action
     head = ledger.lock(tenant_id=executor.tenant_id, subject_id=action.id, kind="action")
-    # A grant is an event of its action: if nothing happened to the action since we looked, nobody else was faster.
+    # A grant is an event of its action: if nothing happened to the action since we gathered, nobody else was faster.
     if head.state != "VALIDATED" or head.seq != action.seq or head.entry is None:
+        return None
+    # Somebody may have been between the page of free actions and the gathering: a claim reserves.
+    if executing.reserved(executor.tenant_id, [action.id]):
         return None
     if basis.approval is not None:
         locked = ledger.lock(tenant_id=executor.tenant_id, subject_id=basis.approval.id, kind="approval")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from ledger.operations import book
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.tenancy import ask, tenancy
-from tests.workshop import Workshop, workshop
+from tests.workshop import Workshop, document, new_key, workshop
 
 PATIENCE_S = 60
 
@@ -96,6 +97,67 @@ def test_of_many_redemptions_at_once_exactly_one_succeeds(shop: Workshop, thread
     assert answers == [(201, ""), *[(409, "GRANT_CONSUMED")] * (many - 1)]
     assert attempts(shop, order) == 1
     assert refusals(shop, order) == ["GRANT_CONSUMED"] * (many - 1)
+
+
+# A claim reserves
+
+
+def grants_of(shop: Workshop) -> Counter[UUID]:
+    """How many grants each action was ever given."""
+    with tenancy(shop.tenant):
+        return Counter(action_id for (action_id,) in ask("SELECT action_id FROM approvals_grant"))
+
+
+@pytest.mark.unsealed
+def test_a_claim_that_looked_before_another_one_was_granted_gets_nothing(
+    shop: Workshop, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+):
+    action_id = shop.propose("write_document")
+    seen_free, go_on, as_it_is = Barrier(2), Barrier(2), executing.reserved
+    slow = iter([True])
+
+    def looked(tenant_id: UUID, action_ids: list[UUID]) -> set[UUID]:
+        found = as_it_is(tenant_id, action_ids)
+        if next(slow, False):
+            seen_free.wait(PATIENCE_S)
+            go_on.wait(PATIENCE_S)
+        return found
+
+    monkeypatch.setattr(executing, "reserved", looked)
+    late = threads.submit(apart(shop.claim))
+    seen_free.wait(PATIENCE_S)
+    [order] = shop.claim()
+    go_on.wait(PATIENCE_S)
+
+    assert order["action_id"] == action_id
+    assert late.result(PATIENCE_S) == []
+    assert told(shop.start(order)) == (201, "")
+
+
+@pytest.mark.unsealed
+def test_three_executors_that_claim_in_a_loop_start_every_action_once_and_are_never_refused(
+    shop: Workshop, threads: ThreadPoolExecutor
+):
+    wanted = {shop.propose("write_document", **document(f"notes/{number}.md", "Quiet.")) for number in range(24)}
+    ready = Barrier(3)
+
+    def work(name: str) -> list[tuple[str, tuple[int, str]]]:
+        key = new_key()
+        assert shop.register(executor_id=name, key=key).status_code == 201
+        ready.wait(PATIENCE_S)
+        started = []
+        while orders := shop.claim(executor_id=name, limit=2):
+            for order in orders:
+                proof = shop.proof(order["action_id"], order["grant"], key=key)
+                started.append((order["action_id"], told(shop.start(order, executor_id=name, proof=proof))))
+        return started
+
+    running = [threads.submit(apart(lambda name=name: work(name))) for name in ("one", "two", "three")]
+    started = [each for one in running for each in one.result(PATIENCE_S)]
+
+    assert {answer for _, answer in started} == {(201, "")}
+    assert sorted(action_id for action_id, _ in started) == sorted(wanted)
+    assert set(grants_of(shop).values()) == {1}
 
 
 # The gate
