@@ -23,7 +23,7 @@ REQUESTS = 15
 PAGE = "/t/bench/actions"
 VIEWS = {
     "first page": "",
-    "by state": "?state=REVIEW_REQUIRED",
+    "by outcome": "?outcome=NEEDS_REVIEW",
     "by agent and discrepancy": "?agent=agent-0&discrepancy=NO_OP_FAILURE",
     "half way down": "?before={middle}",
     "search, some match": "?q=EX-AB",
@@ -81,7 +81,7 @@ def _grown(name: str, query: str, rounds: int, more: Wire, large: UUID, less: Wi
 def _admin(wire: Wire, rounds: int) -> list[Figure]:
     """How many times faster: a ratio of speeds."""
     figures = []
-    for name, query in (("first page", ""), ("by state", "?state=REVIEW_REQUIRED")):
+    for name, query in (("first page", ""), ("by outcome", "?outcome=NEEDS_REVIEW")):
         page = partial(_speed, wire, PAGE + query, REQUESTS)
         admin = partial(_speed, wire, "/admin/bare/action/" + query.replace("state=", "state__exact="), 3)
         ours, peer = interleaved(rounds, page, admin)

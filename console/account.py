@@ -18,6 +18,7 @@ from ledger.queries import opening, record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import outcome_of_step
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
 from reviews.rules import report, runbooks
@@ -221,8 +222,8 @@ def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str
 def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
     moved = event.state != event.from_state
     word = words.event(event.kind)
-    state = words.state(event.state)
-    family = str(report.family(State(event.state))) if moved else ""
+    state = words.step("action", event.kind, event.state)
+    family = str(report.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
     return {
         "kind": event.kind,
         "seq": event.seq,

@@ -197,7 +197,7 @@ def _actions(told: Gathered) -> tuple[postmortem.Concerned, ...]:
         postmortem.Concerned(
             id=str(each.id),
             title=title(each.operation_kind, each.target),
-            state=words.state(each.state, contradicted=each.contradicted, taken_back=each.reversed),
+            state=words.outcome(each),
             found=words.discrepancy(each.discrepancy) if each.discrepancy else "",
         )
         for each in told.actions.values()

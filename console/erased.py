@@ -31,7 +31,7 @@ def instead(request: Request, kind: str, subject_id: UUID) -> HttpResponse | Non
         for (event, _, _), line in zip(history, told, strict=True):
             line["href"] = reverse("action-entry", args=[request.tenant.slug, subject_id, event.seq])
             line["seq"] = event.seq
-            line["state"] = words.state(event.state)
+            line["state"] = words.step("action", event.kind, event.state)
     context = {
         "here": HERE.get(kind, "actions"),
         "kind": kind,

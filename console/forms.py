@@ -215,7 +215,7 @@ class ActionFilter(forms.Form):
         label="Find",
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target or id"}),
     )
-    state = _chooser(words.STATES.items(), "Any state")
+    outcome = _chooser([(str(code), word) for code, word in words.OUTCOMES.items()], "Any outcome")
     tool = forms.CharField(required=False, max_length=200)
     agent = forms.CharField(required=False, max_length=200)
     side_effect_class = _chooser(words.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")

@@ -46,9 +46,7 @@ def _row(told: Account, other: Any, relation: str) -> dict[str, Any]:
     said = relation or same
     return {
         "id": UUID(str(other.id)),
-        "state": other.state,
-        "contradicted": other.contradicted,
-        "reversed": other.reversed,
+        "action": other,
         "href": told.page("action", other.id),
         "title": title(other.operation_kind, other.target),
         "sub": f"{other.tool} by {other.agent}: {said}",

@@ -68,7 +68,7 @@ def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
     begun = record.history(tenant.id, action.session_id)[:1]
     facts = [
         ("Action", str(action.id)),
-        ("State now", words.state(action.state, contradicted=action.contradicted, taken_back=action.reversed)),
+        ("State now", words.outcome(action)),
         ("Tool", f"{action.tool} {action.tool_version}"),
         ("Target", action.target),
         ("Agent", action.agent),
@@ -135,7 +135,7 @@ def _line(slug: str, event: Any, said: Said, *, place: Place | None, broken: str
         subject=words.SUBJECTS.get(event.subject_kind, words.sentence(event.subject_kind)),
         subject_id=event.subject_id,
         seq=event.seq,
-        state=words.STATES.get(event.state, words.sentence(event.state)) if moved else "",
+        state=words.step(event.subject_kind, event.kind, event.state) if moved else "",
         hash=bytes(event.entry_hash).hex(),
         href=reverse("event", args=[slug, event.subject_id, event.seq]),
         place=place,

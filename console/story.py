@@ -54,9 +54,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
 def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
     line = report.headline(State(action.state), entry, approval=approval, contradicted=action.contradicted)
-    return (
-        "" if line == words.state(action.state, contradicted=action.contradicted, taken_back=action.reversed) else line
-    )
+    return "" if line == words.outcome(action) else line
 
 
 def _may_verify(action: Any, caller: Caller) -> bool:

@@ -20,7 +20,7 @@ def panel(slug: str, told: Told) -> dict[str, Any]:
         {
             "item": item,
             "title": title(actions[item.action_id].operation_kind, item.target),
-            "taken_back": actions[item.action_id].reversed,
+            "action": actions[item.action_id],
             "href": reverse("action", args=[slug, item.action_id]),
         }
         for item in told.items[-MOST:]

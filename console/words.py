@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-STATES: Final[dict[str, str]] = {
-    "PROPOSED": "Proposed",
-    "VALIDATED": "Validated",
-    "EXECUTING": "Executing",
-    "ACCEPTED": "Accepted, not finished",
-    "PENDING": "Verification pending",
-    "COMMITTED": "Committed, comparing",
-    "PARTIALLY_COMMITTED": "Partly committed",
-    "RECONCILED_SUCCESS": "Done and confirmed",
-    "RECONCILIATION_FAILED": "Reconciliation failed",
-    "FAILED": "Failed",
-    "VERIFICATION_TIMEOUT": "Verification timed out",
-    "UNKNOWN": "Unknown",
-    "COMPENSATING": "Compensating",
-    "COMPENSATED": "Compensated",
-    "COMPENSATION_FAILED": "Compensation failed",
-    "FORWARD_RECOVERY": "Recovering forward",
-    "ROLLED_BACK": "Rolled back",
-    "REVIEW_REQUIRED": "Review required",
-    "ABANDONED": "Abandoned, unresolved",
-}
-CONTRADICTED: Final = "Contradicted"
+from ledger.rules import outcomes
+
+OUTCOMES: Final = outcomes.WORDS
 
 SIDE_EFFECT_CLASSES: Final[dict[str, str]] = {
     "READ_ONLY": "Read only",
@@ -461,10 +442,14 @@ EVIDENCE: Final[dict[str, str]] = {
 }
 
 
-def state(code: str, *, contradicted: bool = False, taken_back: bool = False) -> str:
-    if taken_back and not contradicted:
-        return STATES["COMPENSATED"]
-    return CONTRADICTED if contradicted else STATES.get(code, sentence(code))
+def outcome(action: outcomes.ActionView) -> str:
+    """How an action stands, in the one word for it."""
+    return OUTCOMES[outcomes.outcome_of(action)]
+
+
+def step(subject_kind: str, kind: str, state: str) -> str:
+    """What an event led to: the outcome of an action, the state of anything else."""
+    return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence(state)
 
 
 def sentence(code: str) -> str:

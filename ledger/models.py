@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from ledger.rules.lifecycle import BLOCKS_REPEAT, OPEN, State
+from ledger.rules.outcomes import SET_APART
 
 _IS_OPEN = Q(contradicted=True) | Q(state__in=sorted(map(str, OPEN)))
 _ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))
@@ -135,6 +136,8 @@ class Action(models.Model):
     settled = models.BooleanField(default=False)
     # Whether its agent knows how it ended (`lifecycle.is_notice`); the database says so itself.
     noticed = models.BooleanField(db_default=False)
+    # The kind of the event by which it came to stand as it does (`lifecycle.changes_standing`), by the database.
+    reached_by = models.CharField(max_length=64, db_default="")
     horizon_at = models.DateTimeField(null=True)
     blocks_until = models.DateTimeField(null=True)
     proposed_at = models.DateTimeField()
@@ -155,6 +158,14 @@ class Action(models.Model):
         ]
         indexes = [
             models.Index(fields=["tenant_id", "state", "id"], name="action_by_state"),
+            models.Index(
+                fields=["tenant_id", "reached_by", "id"],
+                condition=Q(reached_by__in=SET_APART),
+                name="action_by_outcome",
+            ),
+            models.Index(
+                fields=["tenant_id", "id"], condition=Q(contradicted=True) | Q(reversed=True), name="action_turned"
+            ),
             models.Index(fields=["tenant_id", "tool", "id"], name="action_by_tool"),
             models.Index(fields=["tenant_id", "agent", "id"], name="action_by_agent"),
             models.Index(

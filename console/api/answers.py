@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from ledger.rules.outcomes import Outcome
+
 T = TypeVar("T")
 
 
@@ -244,6 +246,7 @@ class Closed(Answer):
 class ActionRow(Answer):
     action_id: str
     state: str
+    outcome: Outcome = Field(description="How it stands: one code for one of the words that people read.")
     tool: str
     tool_version: str
     agent: str
@@ -812,6 +815,7 @@ class RunStep(Answer):
     tool: str
     target: str
     state: str
+    outcome: Outcome
     region: str
     reversed: bool
     depends_on: list[str]

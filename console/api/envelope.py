@@ -16,6 +16,7 @@ from ledger.queries import acting, log, opening, record
 from ledger.rules.canonical import digest
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import outcome_of
 from reviews.operations import reports
 from reviews.rules import report as rules
 
@@ -45,6 +46,7 @@ def row(action: Any) -> dict[str, Any]:
     return {
         "action_id": str(action.id),
         "state": action.state,
+        "outcome": str(outcome_of(action)),
         "tool": action.tool,
         "tool_version": action.tool_version,
         "agent": action.agent,

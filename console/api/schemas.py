@@ -9,6 +9,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
+from ledger.rules.outcomes import Outcome
+
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]
 Reason = Annotated[str, Field(min_length=1, max_length=4000)]
@@ -29,6 +31,7 @@ class Paged(Schema):
 
 class ActionsWanted(Paged):
     state: str | None = None
+    outcome: Annotated[Outcome | None, Field(description="How it stands, in the words that people read.")] = None
     tool: str | None = None
     agent: str | None = None
     session: UUID | None = None

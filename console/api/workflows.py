@@ -15,6 +15,7 @@ from console.api.caller import Caller, admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import ReasonBody, SituationBody
 from ledger.operations import orders as ledger_orders
+from ledger.rules.outcomes import outcome_of
 from reviews.operations.recovery import policy_of
 from reviews.rules.recovery_table import TABLE, Situation
 
@@ -104,6 +105,7 @@ def _step(one: saga.Shown) -> dict[str, Any]:
         "tool": one.row.tool,
         "target": one.row.target,
         "state": one.row.state,
+        "outcome": str(outcome_of(one.row)),
         "region": str(one.region),
         "reversed": one.row.reversed,
         "depends_on": list(one.step.depends_on),

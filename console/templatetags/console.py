@@ -1,4 +1,4 @@
-"""The small marks that every page repeats: icons, state badges, times and short hashes."""
+"""The small marks that every page repeats: icons, outcome badges, times and short hashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from approvals.rules import rendering
 from console import words
-from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import Outcome, outcome_of
 from reviews.rules import report
 
 register = template.Library()
@@ -32,8 +32,9 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state_badge(state: str, contradicted: bool = False, taken_back: bool = False, size: str = "") -> SafeString:
-    return _badge(str(state), bool(contradicted), bool(taken_back), size)
+def outcome_badge(action: Any, size: str = "") -> SafeString:
+    """How an action stands: shape, colour and word of its outcome."""
+    return _badge(outcome_of(action), str(action.state), size)
 
 
 @register.simple_tag(takes_context=True)
@@ -187,15 +188,15 @@ def short(digest: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _badge(state: str, contradicted: bool, taken_back: bool, size: str) -> SafeString:
-    family = report.family(State(state), contradicted=contradicted, taken_back=taken_back)
+def _badge(outcome: Outcome, state: str, size: str) -> SafeString:
+    family = report.FAMILIES[outcome]
     return format_html(
         '<span class="badge {}" data-family="{}" title="{}">{}{}</span>',
         size,
         family,
         state,
         icon(f"state-{family}"),
-        words.state(state, contradicted=contradicted, taken_back=taken_back),
+        words.OUTCOMES[outcome],
     )
 
 

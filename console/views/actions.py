@@ -21,7 +21,7 @@ from console.forms import ActionFilter
 from console.http import Request, in_tenant, looked
 from console.proofs import panel
 from console.story import story
-from console.templatetags.console import marked, stamp, state_badge
+from console.templatetags.console import marked, outcome_badge, stamp
 from console.title import title
 from ledger.queries import acting
 from ledger.queries import record as queries
@@ -134,7 +134,7 @@ def _row(base: str, action: Any, as_of: datetime) -> str:
     found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
     return (
         f'<tr data-item data-part="{action.id}">'
-        f'<td class="fit">{state_badge(action.state, action.contradicted, action.reversed)}</td>'
+        f'<td class="fit">{outcome_badge(action)}</td>'
         f'<td class="clip"><a class="open" href="{base}/{action.id}">'
         f"{marked(title(action.operation_kind, action.target))}</a></td>"
         f'<td class="nowrap">{escape(action.agent)}</td>'

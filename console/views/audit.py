@@ -237,7 +237,7 @@ def _event(request: Request, event: search.Found, *, actor: str, place: Any, tar
 def _moved(event: search.Found) -> str:
     if event.state == event.from_state:
         return ""
-    return escape(words.STATES.get(event.state, words.sentence(event.state)))
+    return escape(words.step(event.subject_kind, event.kind, event.state))
 
 
 def _sightings(request: Request, found: list[Any], called: dict[UUID, str]) -> SafeString:

@@ -22,7 +22,7 @@ from reviews.rules.circuit import Standing
 
 UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
 HELD = ("REVIEW_REQUIRED",)
-VERIFYING = ("ACCEPTED", "PENDING", "COMMITTED")
+VERIFYING = ("PENDING", "COMMITTED")
 SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED")
 MOST_ROWS = 12
 
@@ -62,9 +62,9 @@ def _figures(request: Request) -> list[dict[str, Any]]:
         ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), asking.waiting(tenant)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
-        ("state-unknown", "Unknown", f"{actions}?state=UNKNOWN", acting.standing(tenant, UNKNOWN)),
-        ("state-held", "Held", f"{actions}?state=REVIEW_REQUIRED", acting.standing(tenant, HELD)),
-        ("state-verifying", "Being verified", f"{actions}?state=PENDING", acting.standing(tenant, VERIFYING)),
+        ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", acting.standing(tenant, UNKNOWN)),
+        ("state-held", "Needs review", f"{actions}?outcome=NEEDS_REVIEW", acting.standing(tenant, HELD)),
+        ("state-verifying", "Verifying", f"{actions}?outcome=VERIFYING", acting.standing(tenant, VERIFYING)),
     )
     return [
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
@@ -136,7 +136,7 @@ def _by_now(action: Any) -> str:
     """What became of the action without the person who is asked."""
     if action is None or action.contradicted or action.state not in SETTLED:
         return ""
-    return f", {words.state(action.state, taken_back=action.reversed).lower()} by now"
+    return f", {words.outcome(action).lower()} by now"
 
 
 def _troubled(request: Request) -> list[dict[str, Any]]:
@@ -151,9 +151,7 @@ def _settled(request: Request) -> list[dict[str, Any]]:
 def _row(request: Request, action: Any) -> dict[str, Any]:
     found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
     return {
-        "state": action.state,
-        "contradicted": action.contradicted,
-        "reversed": action.reversed,
+        "action": action,
         "href": reverse("action", args=[request.tenant.slug, action.id]),
         "title": _title(action),
         "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),

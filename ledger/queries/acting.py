@@ -16,8 +16,10 @@ from ledger.models import (
 from ledger.queries.conditions import repeats
 from ledger.queries.storage import is_uuid
 from ledger.rules.canonical import digest
+from ledger.rules.effects import SideEffectClass
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, ways_to
 from ledger.tenancy import ask, first, select
 
 
@@ -28,8 +30,8 @@ def action(tenant_id: UUID, action_id: UUID) -> Action | None:
 def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
     """A page of actions, newest first, starting below the id `before`; never counts (keyset paging).
 
-    Filters: state, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the target),
-    since and until (datetimes).
+    Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
+    target), since and until (datetimes).
     """
     found = Action.objects.filter(wanted(filters), tenant_id=tenant_id)
     if before is not None:
@@ -59,8 +61,39 @@ def wanted(filters: Mapping[str, Any]) -> Q:
     """The actions that these filters choose (see `actions`)."""
     found = Q()
     for name, value in filters.items():
-        if value is not None and (value != "" or name == "relation"):
+        if name == "outcome" and value:
+            found &= with_outcome(Outcome(value))
+        elif value is not None and (value != "" or name == "relation"):
             found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
+    return found
+
+
+def with_outcome(outcome: Outcome) -> Q:
+    """The actions with an outcome, by the same table that tells the outcome of one (`outcomes.outcome_of`)."""
+    if outcome is Outcome.CONTRADICTED:
+        return Q(contradicted=True)
+    by_word = Q(reached_by__in=[ATTESTED_REVERSAL, "attested_absent"])
+    turned = {
+        Outcome.COMPENSATED: Q(reversed=True, contradicted=False) & ~by_word,
+        Outcome.COMPENSATED_AS_ATTESTED: Q(reversed=True, contradicted=False) & by_word,
+    }
+    found = turned.get(outcome, Q())
+    for way in ways_to(outcome):
+        found |= _reached(way)
+    return found
+
+
+def _reached(way: Way) -> Q:
+    found = Q(state=str(way.state), contradicted=False, reversed=False)
+    if way.kinds:
+        found &= Q(reached_by__in=way.kinds)
+    if way.but:
+        found &= ~Q(reached_by__in=way.but)
+    if way.asked is not None:
+        found &= Q(approval_id__isnull=not way.asked)
+    if way.read_only is not None:
+        reads = Q(side_effect_class=str(SideEffectClass.READ_ONLY))
+        found &= reads if way.read_only else ~reads
     return found
 
 

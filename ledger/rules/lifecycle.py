@@ -170,6 +170,23 @@ def is_notice(kind: str, actor_kind: str) -> bool:
     return kind in NOTICED or (kind, actor_kind) == ("cancelled", "agent")
 
 
+SETTLING = (
+    "approval_granted",
+    "approval_asked_again",
+    "approval_revalidated",
+    "attested_present",
+    "attested_absent",
+    "compensated",
+    "compensation_attested",
+)
+"""Kinds of event that change how an action stands even where they leave its state as it is."""
+
+
+def changes_standing(kind: str, start: str, target: str) -> bool:
+    """Whether an event changes how an action stands: its outcome then follows from the event's kind."""
+    return start != target or kind in SETTLING
+
+
 MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "action": frozenset((str(start), str(target)) for start, target in TRANSITIONS) | {("", "PROPOSED")},
     "tenant": frozenset({("", "ACTIVE")}),

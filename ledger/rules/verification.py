@@ -160,7 +160,8 @@ def follow(
     if walk.seq:
         view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}
     noticed = lifecycle.is_notice(envelope.kind, envelope.actor_kind) or walk.view.get("noticed") is True
-    view = {**view, "noticed": noticed}
+    turned = lifecycle.changes_standing(envelope.kind, envelope.from_state, envelope.to_state)
+    view = {**view, "noticed": noticed, "reached_by": envelope.kind if turned else walk.view.get("reached_by", "")}
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")

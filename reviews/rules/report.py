@@ -21,6 +21,7 @@ from typing import Any
 
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import NEVER_RAN, Outcome
 
 
 class Code(StrEnum):
@@ -143,7 +144,7 @@ def _parts(word: str, names: tuple[str, ...]) -> str:
 
 
 class Family(StrEnum):
-    """How a state looks: each family has one colour, one shape and one word."""
+    """How an outcome looks: each family has one colour and one shape."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -154,29 +155,37 @@ class Family(StrEnum):
     UNKNOWN = "unknown"
     REVERSED = "reversed"
     HELD = "held"
+    ATTESTED = "attested"
+    ENDED = "ended"
 
 
-FAMILIES: dict[State, Family] = {
-    State.PROPOSED: Family.WAITING,
-    State.VALIDATED: Family.WAITING,
-    State.EXECUTING: Family.RUNNING,
-    State.ACCEPTED: Family.RUNNING,
-    State.PENDING: Family.VERIFYING,
-    State.COMMITTED: Family.VERIFYING,
-    State.PARTIALLY_COMMITTED: Family.PARTIAL,
-    State.RECONCILED_SUCCESS: Family.TRUE,
-    State.RECONCILIATION_FAILED: Family.FALSE,
-    State.FAILED: Family.FALSE,
-    State.VERIFICATION_TIMEOUT: Family.UNKNOWN,
-    State.UNKNOWN: Family.UNKNOWN,
-    State.COMPENSATING: Family.RUNNING,
-    State.COMPENSATED: Family.REVERSED,
-    State.COMPENSATION_FAILED: Family.FALSE,
-    State.FORWARD_RECOVERY: Family.PARTIAL,
-    State.ROLLED_BACK: Family.REVERSED,
-    State.REVIEW_REQUIRED: Family.HELD,
-    State.ABANDONED: Family.UNKNOWN,
+FAMILIES: dict[Outcome, Family] = {
+    Outcome.PROPOSED: Family.WAITING,
+    Outcome.WAITING_FOR_APPROVAL: Family.WAITING,
+    Outcome.READY: Family.WAITING,
+    Outcome.APPROVED: Family.WAITING,
+    Outcome.EXECUTING: Family.RUNNING,
+    Outcome.VERIFYING: Family.VERIFYING,
+    Outcome.VERIFIED: Family.TRUE,
+    Outcome.ANSWERED: Family.ENDED,
+    Outcome.ATTESTED: Family.ATTESTED,
+    Outcome.ATTESTED_ABSENT: Family.ATTESTED,
+    Outcome.PARTIALLY_APPLIED: Family.PARTIAL,
+    Outcome.COMPENSATING: Family.RUNNING,
+    Outcome.ROLLING_BACK: Family.RUNNING,
+    Outcome.RECOVERING: Family.PARTIAL,
+    Outcome.COMPENSATED: Family.REVERSED,
+    Outcome.COMPENSATED_AS_ATTESTED: Family.ATTESTED,
+    Outcome.ROLLED_BACK: Family.REVERSED,
+    Outcome.UNKNOWN: Family.UNKNOWN,
+    Outcome.NEEDS_REVIEW: Family.HELD,
+    Outcome.CONTRADICTED: Family.UNKNOWN,
+    Outcome.FAILED: Family.FALSE,
+    Outcome.SETTLED_AS_FAILED: Family.ENDED,
+    Outcome.CLOSED_UNRESOLVED: Family.UNKNOWN,
+    **dict.fromkeys(NEVER_RAN, Family.ENDED),
 }
+"""How each outcome looks: success only where a reading showed it, red only where an execution failed."""
 
 _HEADLINES: dict[State, str] = {
     State.PROPOSED: "Being checked",
@@ -274,13 +283,6 @@ class Axes:
     decision: Axis
     execution: Axis
     effect: Axis
-
-
-def family(state: State, *, contradicted: bool = False, taken_back: bool = False) -> Family:
-    """The family of an action's badge; a contradiction looks unknown, and what was taken back reversed."""
-    if taken_back and not contradicted:
-        return Family.REVERSED
-    return Family.UNKNOWN if contradicted else FAMILIES[state]
 
 
 def headline(

@@ -99,5 +99,5 @@ def test_everything_but_live_updates_works_without_scripts(people, site):
     person.page.get_by_role("button", name="Approve this refund").click()
     person.page.get_by_text("Recorded: you approved.").wait_for()
     assert site.stage.approval(action_id).state == "APPROVED"
-    person.go("actions?state=VALIDATED")
+    person.go("actions?outcome=APPROVED")
     assert person.page.locator("a.open").count() == 1

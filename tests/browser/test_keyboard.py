@@ -68,7 +68,7 @@ def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, sit
     assert page.locator("tr[data-item]").count() == 1
     site.stage.approve(action_id)
     site.stage.execute(action_id)
-    page.locator("tr[data-item]").get_by_text("Verification pending").wait_for()
+    page.locator("tr[data-item]").get_by_text("Verifying").wait_for()
     page.get_by_role("button", name="1 new").click()
     page.wait_for_function("document.querySelectorAll('tr[data-item]').length === 2")
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import WORDS, Outcome
 from tests import builders
+from tests.standings import EXAMPLES
 from tests.visitors import visitor, words
 
 
 @pytest.mark.req("R-UI-10")
-def test_only_a_reconciled_success_looks_like_success(db):
-    from console.templatetags.console import state_badge
+def test_only_a_success_that_a_reading_settled_looks_like_success(db):
+    """And nothing but an execution that failed looks red."""
+    from console.templatetags.console import outcome_badge
 
-    green = {state for state in State if 'data-family="true"' in state_badge(state)}
-    assert green == {State.RECONCILED_SUCCESS}
-    assert 'data-family="unknown"' in state_badge(State.RECONCILED_SUCCESS, True)
+    looks = {outcome: outcome_badge(EXAMPLES[outcome]) for outcome in Outcome}
+    assert [each for each, badge in looks.items() if 'data-family="true"' in badge] == [Outcome.VERIFIED]
+    assert [each for each, badge in looks.items() if 'data-family="false"' in badge] == [Outcome.FAILED]
+    assert 'data-family="unknown"' in looks[Outcome.CONTRADICTED]
 
 
-def test_every_state_has_a_word_and_a_shape_of_its_family(db):
-    from console import words as vocabulary
-    from console.templatetags.console import state_badge
+def test_every_outcome_has_its_word_and_a_shape_of_its_family(db):
+    from console.templatetags.console import outcome_badge
 
-    assert set(vocabulary.STATES) == {str(state) for state in State}
-    for state in State:
-        badge = state_badge(state)
+    for outcome in Outcome:
+        badge = outcome_badge(EXAMPLES[outcome])
+        assert WORDS[outcome] in badge
         family = badge.split('data-family="')[1].split('"')[0]
         assert f"#state-{family}" in badge
 
@@ -66,8 +68,8 @@ def test_the_list_never_counts_the_table(stage, django_assert_max_num_queries):
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ({"state": "REVIEW_REQUIRED"}, True),
-        ({"state": "UNKNOWN"}, False),
+        ({"outcome": "NEEDS_REVIEW"}, True),
+        ({"outcome": "UNKNOWN"}, False),
         ({"discrepancy": "NO_OP_FAILURE"}, True),
         ({"tool": "issue_refund", "agent": "support"}, True),
         ({"side_effect_class": "READ_ONLY"}, False),
@@ -95,7 +97,7 @@ def test_the_page_tells_three_axes_one_headline_and_the_record(stage):
     page = visitor(stage, "compliance").page(f"actions/{action_id}")
     said = words(page)
     for part in (
-        "Done and confirmed",
+        "Verified",
         "Done, and confirmed in the system of record.",
         "Who allowed what Approved Reviewer",
         "What the executor did Ended runner, attempt 1",

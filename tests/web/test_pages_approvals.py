@@ -166,9 +166,9 @@ def test_approved_never_hides_what_came_of_it(stage):
     approval = stage.approval(case.action_id)
     page = visitor(stage, "reviewer")
     said = words(page.page(f"approvals/{approval.id}"))
-    assert "What came of it Review required" in said
+    assert "What came of it Needs review" in said
     assert "Nothing changed" in said
-    assert "Review required" in words(page.page("approvals", tab="decided"))
+    assert "Needs review" in words(page.page("approvals", tab="decided"))
 
 
 def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage):

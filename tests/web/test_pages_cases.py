@@ -15,7 +15,7 @@ def test_the_queue_lists_open_cases_with_what_was_found(stage):
     page = visitor(stage, "operator").page("cases")
     said = words(page)
     assert str(case.id) in page
-    for part in ("Refund order", "No-op failure", "Review required", "High-risk external", "nobody yet"):
+    for part in ("Refund order", "No-op failure", "Needs review", "High-risk external", "nobody yet"):
         assert part in said
 
 

@@ -26,9 +26,9 @@ def test_the_figures_count_and_lead_to_their_lists(stage):
     stage.case()
     page = visitor(stage, "operator").page()
     said = words(page)
-    for part in ("Waiting for approval 1 oldest", "Open cases 1 oldest", "Held 1 oldest", "Unknown 0 none"):
+    for part in ("Waiting for approval 1 oldest", "Open cases 1 oldest", "Needs review 1 oldest", "Unknown 0 none"):
         assert part in said
-    assert 'href="/t/orchid/actions?state=REVIEW_REQUIRED"' in page
+    assert 'href="/t/orchid/actions?outcome=NEEDS_REVIEW"' in page
 
 
 def test_what_waits_depends_on_what_one_may_do(stage):
