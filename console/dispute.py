@@ -40,6 +40,7 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
     told = account(tenant, action)
     history = record.history(tenant.id, case.id)
     policy = decided(told)
+    said = report_on(action, told.entry)
     label, definition = words.DISCREPANCIES.get(case.discrepancy, (words.reason(case.reason), ""))
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
@@ -51,7 +52,8 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "reason": words.reason(case.reason),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
         "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
-        "report": report_on(action, told.entry).text,
+        "report": said.text,
+        "parts": said.parts,
         "axes": axes(told),
         "policy": policy,
         "workbench": workbench(told, case, at=at),

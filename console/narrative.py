@@ -24,6 +24,7 @@ from ledger.rules import envelope as envelopes
 from ledger.rules.canonical import parse
 from ledger.rules.refusals import Refused
 from reviews import queries as after
+from reviews.operations.reports import report_on
 
 ERASED = "What it said was erased; its envelope, its hash and its place in the log stay."
 
@@ -69,6 +70,7 @@ def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
     facts = [
         ("Action", str(action.id)),
         ("State now", words.outcome(action)),
+        *_reported(action),
         ("Tool", f"{action.tool} {action.tool_version}"),
         ("Target", action.target),
         ("Agent", action.agent),
@@ -77,6 +79,12 @@ def of_action(tenant: Any, action: Any, *, title: str) -> Narrative:
         ("Run", action.run_id),
     ]
     return _told(tenant, title, facts, [*begun, *(row for history in histories for row in history)])
+
+
+def _reported(action: Any) -> list[tuple[str, str]]:
+    """What may be told of the action now; nothing where its entry was erased."""
+    entry = record.entry(action.tenant_id, action.id, action.seq)
+    return [("Report now", report_on(action, entry).text)] if entry else []
 
 
 def of_case(tenant: Any, case: Any, *, title: str) -> Narrative:

@@ -22,11 +22,13 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
     """The action page's context."""
     action, event = told.action, told.history[-1][0]
     approval = told.approval.state if told.approval else None
+    said = report_on(action, told.entry)
     return {
         "row": action,
         "title": told.title,
         "headline": _headline(action, told.entry, approval),
-        "report": report_on(action, told.entry).text,
+        "report": said.text,
+        "parts": said.parts,
         "axes": axes(told),
         "trust": trust_of(action, told.entry),
         "cases": _cases(told),

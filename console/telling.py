@@ -20,6 +20,7 @@ from ledger.tenancy import apart
 from reviews.operations import telling
 from reviews.rules import summary as rules
 from reviews.rules.context import Capability, Item, Scene, context
+from reviews.rules.report import Report
 from reviews.rules.results import SETTLED_STATES
 from reviews.rules.summary import Summary
 
@@ -86,6 +87,11 @@ def summary_of(session: Any) -> dict[str, Any]:
 def shown(made: Summary, *, forced: bool) -> dict[str, Any]:
     """A summary as the API answers it."""
     return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
+
+
+def parts_of(report: Report) -> list[dict[str, str]]:
+    """What was found of each part of an action that was done in part, as the API answers it."""
+    return [{"name": part.name, "outcome": str(part.outcome), "text": part.words} for part in report.parts]
 
 
 def next_of(nudge: Any) -> dict[str, Any]:
@@ -156,6 +162,7 @@ def _shown(item: Item) -> dict[str, Any]:
         "as_of": instant(item.as_of),
         "trace_id": item.trace_id,
         "discrepancy": item.discrepancy or None,
+        "parts": parts_of(item.report),
         "version": item.version or None,
         "next_behaviour": {"code": item.rule.next, "text": item.rule.planning},
     }

@@ -105,6 +105,9 @@ HOLDS: Final[dict[str, tuple[str, str]]] = {
     "NOT_APPLICABLE": ("minus", "Does not apply"),
 }
 
+# What a reading found of one part, as an icon.
+PARTS: Final[dict[str, str]] = {"APPLIED": "tick", "NOT_APPLIED": "cross"}
+
 MADE: Final[dict[str, tuple[str, str, str]]] = {
     "CHECKED": ("true", "tick", "Checked"),
     "FAILED": ("false", "cross", "Failed"),

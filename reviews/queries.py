@@ -39,6 +39,7 @@ from reviews.rules.budget import Spent, spent_at
 from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
 from reviews.rules.runbooks import tagged
 from reviews.rules.success_patterns import Kept
+from reviews.rules.verdict import Result
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -87,6 +88,12 @@ def last_run_number(tenant_id: UUID, action_id: UUID) -> int:
 
 def last_run(tenant_id: UUID, action_id: UUID) -> Run | None:
     return Run.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-number").first()
+
+
+def last_partial_run(tenant_id: UUID, action_id: UUID) -> Run | None:
+    """The newest reading that found an action done in part."""
+    found = Run.objects.filter(tenant_id=tenant_id, action_id=action_id, result=Result.PARTIAL)
+    return found.order_by("-number").first()
 
 
 def findings(run: Run) -> dict[str, Any]:

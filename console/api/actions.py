@@ -20,6 +20,7 @@ from console.api import answers, envelope, pages
 from console.api.caller import admits, caller_of
 from console.api.edge import NotFound, answer, in_tenancy, once
 from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
+from console.telling import parts_of
 from ledger.queries import acting, erasure, log, record
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
@@ -134,6 +135,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
             "text": told.text,
             "completed": told.completed,
             "trust_level": told.trust_level,
+            "parts": parts_of(told),
             "entry_id": str(event.id),
         }
     )

@@ -215,6 +215,14 @@ class ApprovalNeed(Answer):
     expires_at: datetime | None
 
 
+class Part(Answer):
+    name: str
+    outcome: str = Field(
+        description="APPLIED, APPLIED_DIFFERENTLY, NOT_APPLIED, INCONSISTENT, UNFINISHED or NOT_KNOWN, by that reading."
+    )
+    text: str
+
+
 class UserStatus(Answer):
     code: str
     text: str
@@ -324,6 +332,7 @@ class RecordedCall(Answer):
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
+    parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
     axes: Axes
     approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")
@@ -406,6 +415,7 @@ class Report(Answer):
     text: str
     completed: bool
     trust_level: int
+    parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
     entry_id: str | None
 
 

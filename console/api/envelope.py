@@ -11,6 +11,7 @@ from approvals.queries import asking, sessions
 from console import verdict
 from console.api.caller import Caller
 from console.api.recorded import recorded
+from console.telling import parts_of
 from console.working import questions
 from ledger.queries import acting, log, opening, record
 from ledger.rules.canonical import digest
@@ -69,6 +70,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
     shown: dict[str, Any] = row(action) | {
         "trust_level": told.trust_level,
         "user_status": {"code": str(told.code), "text": told.text},
+        "parts": parts_of(told),
         "axes": _axes(action, entry),
         "approval": verdict.told(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,

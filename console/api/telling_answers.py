@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from console.api.answers import Answer, CallResult
+from console.api.answers import Answer, CallResult, Part
 
 
 class Next(Answer):
@@ -30,6 +30,7 @@ class Fact(Answer):
     as_of: datetime
     trace_id: str
     discrepancy: str | None
+    parts: list[Part]
     version: str | None
     next_behaviour: Behaviour
 

@@ -134,6 +134,12 @@ def outcome(holds: str) -> SafeString:
 
 
 @register.simple_tag
+def part_outcome(outcome: str) -> SafeString:
+    """The icon of one part of an action that was done in part; the words stand beside it."""
+    return icon(words.PARTS.get(outcome, "question"))
+
+
+@register.simple_tag
 def made(code: str) -> SafeString:
     look, shape, word = words.MADE.get(code, words.MADE["UNCHECKED"])
     return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', look, icon(shape), word)

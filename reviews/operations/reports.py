@@ -7,11 +7,15 @@ from typing import Any
 from uuid import UUID
 
 from ledger.operations import record as ledger
-from ledger.queries import log, record
+from ledger.queries import log, record, running
 from ledger.rules.lifecycle import State
+from ledger.rules.remedies import Relation
+from ledger.rules.sealing import CannotOpen
 from reviews import queries
 from reviews.models import Report as Told
 from reviews.rules import report as rules
+from reviews.rules.discrepancies import Discrepancy
+from reviews.rules.recovery_report import RECOVERY_ACTIONS, RELATIONS, Part, Recovery, Stage, parts_of
 from reviews.rules.report import Report
 from reviews.rules.trust import Trust, trust
 
@@ -29,15 +33,14 @@ def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
 
 def report_on(action: Any, entry: dict[str, Any], *, level: int | None = None) -> Report:
     """What may be told about an action now; `level` is its place on the trust ladder, where that is known already."""
-    done, still_open = _parts(action)
     return rules.report(
         State(action.state),
         entry,
         trust_level=trust_of(action, entry).level if level is None else level,
         contradicted=action.contradicted,
         attested=action.recovery_decision == "HUMAN_ATTESTATION",
-        done=done,
-        still_open=still_open,
+        recovery=recovery_of(action, entry),
+        parts=_parts(action, entry),
     )
 
 
@@ -46,13 +49,34 @@ def report_on_new(state: State, entry: dict[str, Any]) -> Report:
     return rules.report(state, entry, trust_level=trust(entry, sealed=False).level)
 
 
-def _parts(action: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if action.state != State.PARTIALLY_COMMITTED:
-        return (), ()
-    run = queries.last_run(action.tenant_id, action.id)
-    effects = queries.findings(run)["verdict"]["effects"] if run else []
-    done = tuple(each["name"] for each in effects if each["found"] == "PRESENT")
-    return done, tuple(each["name"] for each in effects if each["found"] != "PRESENT")
+def recovery_of(action: Any, entry: dict[str, Any]) -> Recovery | None:
+    """The recovery that is under way for an action, as its own record says: None where there is none."""
+    state, recovery = State(action.state), entry.get("recovery") or {}
+    if state is State.RECONCILED_SUCCESS:
+        reversing = bool(recovery.get(RECOVERY_ACTIONS[Relation.COMPENSATION])) and not action.reversed
+        under_way = reversing and running.has_order(action.tenant_id, action.id)
+        return Recovery(Relation.COMPENSATION, Stage.RUNNING) if under_way else None
+    relation = RELATIONS.get(state)
+    if relation is None:
+        return None
+    if not action.settled:
+        return Recovery(relation, Stage.VERIFIED)
+    if recovery.get(RECOVERY_ACTIONS[relation]):
+        return Recovery(relation, Stage.RUNNING)
+    # Only a rollback has no state of its own.
+    ordered = relation is not Relation.ROLLBACK or running.has_order(action.tenant_id, action.id)
+    return Recovery(relation, Stage.ORDERED) if ordered else None
+
+
+def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
+    """The parts of an action that a reading found done in part, from the newest such reading."""
+    if action.discrepancy != Discrepancy.PARTIAL_APPLICATION and not entry.get("recovery"):
+        return ()
+    run = queries.last_partial_run(action.tenant_id, action.id)
+    try:
+        return parts_of(queries.findings(run).get("verdict", {})) if run else ()
+    except CannotOpen:
+        return ()
 
 
 def tell(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> Report:

@@ -21,7 +21,7 @@ from datetime import datetime
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
 from reviews.rules.report import Report
-from reviews.rules.results import RULES, SETTLED, Result, Rule, result_of
+from reviews.rules.results import SETTLED, Result, Rule, result_of, rule_of
 
 MOST_FACTS = 20
 MOST_UNRESOLVED = 30
@@ -59,7 +59,7 @@ class Item:
     @property
     def rule(self) -> Rule:
         """What follows from that."""
-        return RULES[self.result]
+        return rule_of(self.result, self.state)
 
     @property
     def is_settled(self) -> bool:

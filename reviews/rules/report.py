@@ -8,6 +8,8 @@
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
 4. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
    as attested, not as read.
+5. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
+   with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.lifecycle import State
 from ledger.rules.outcomes import NEVER_RAN, Outcome
+from reviews.rules.recovery_report import Part, Recovery, told_in_part
 
 
 class Code(StrEnum):
@@ -48,13 +51,13 @@ _TEXTS: dict[Code, str] = {
     Code.RESPONSE_RECEIVED_VERIFICATION_PENDING: "The tool has answered. Whether it is so is still being checked.",
     Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
     Code.COMPLETED: "Done, and confirmed in the system of record.",
-    Code.PARTIALLY_COMPLETED: "Done in part.",
+    Code.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
     Code.FAILED: "Failed. No completion was confirmed.",
     Code.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
     Code.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
     Code.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
     Code.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
-    Code.RECOVERY_IN_PROGRESS: "It did not go as planned. Recovery is under way.",
+    Code.RECOVERY_IN_PROGRESS: "It did not go as planned.",
     Code.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
 }
 _ABSENT = "Failed. The system of record shows that nothing happened."
@@ -83,6 +86,7 @@ class Report:
     text: str
     completed: bool
     trust_level: int
+    parts: tuple[Part, ...] = ()
 
 
 def report(
@@ -92,26 +96,25 @@ def report(
     trust_level: int,
     contradicted: bool = False,
     attested: bool = False,
-    recovering: bool = False,
-    done: tuple[str, ...] = (),
-    still_open: tuple[str, ...] = (),
+    recovery: Recovery | None = None,
+    parts: tuple[Part, ...] = (),
 ) -> Report:
-    """The report on an action (rules 1 to 4); `done` and `still_open` name the parts of a partial one."""
-    if contradicted:
-        return Report(Code.FINAL_STATE_UNKNOWN, _CONTRADICTED, False, trust_level)
-    code = _code(state, entry, trust_level=trust_level, recovering=recovering)
-    text = _text(code, state, entry, attested=attested)
-    if code is Code.PARTIALLY_COMPLETED:
-        text += _parts("Done", done) + _parts("Open", still_open)
-    return Report(code, text, code is Code.COMPLETED, trust_level)
+    """The report on an action (rules 1 to 5): `recovery` is the one under way, `parts` those of one done in part."""
+    code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, trust_level, recovery)
+    text = _CONTRADICTED if contradicted else _text(code, state, entry, attested=attested)
+    if parts:
+        text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or attested)
+    if recovery is not None and not contradicted:
+        text = f"{text} {recovery.text}"
+    return Report(code, text, code is Code.COMPLETED, trust_level, parts)
 
 
-def _code(state: State, entry: Mapping[str, Any], *, trust_level: int, recovering: bool) -> Code:
+def _code(state: State, entry: Mapping[str, Any], trust_level: int, recovery: Recovery | None) -> Code:
     if state is State.PENDING and entry["execution"]["observation_pointer"] is None:
         return Code.ATTEMPTED_RESULT_UNKNOWN
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return Code.NOT_EXECUTED
-    if recovering and Code.RECOVERY_IN_PROGRESS in ALLOWED[state]:
+    if Code.RECOVERY_IN_PROGRESS in ALLOWED[state] and _is_recovering(state, recovery):
         return Code.RECOVERY_IN_PROGRESS
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return Code.COMPENSATED
@@ -119,6 +122,10 @@ def _code(state: State, entry: Mapping[str, Any], *, trust_level: int, recoverin
     if state is State.RECONCILED_SUCCESS and critical and trust_level < 4:
         return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
     return ALLOWED[state][0]
+
+
+def _is_recovering(state: State, recovery: Recovery | None) -> bool:
+    return recovery is not None and (recovery.has_begun or state is not State.FORWARD_RECOVERY)
 
 
 def is_reversed(entry: Mapping[str, Any]) -> bool:
@@ -137,10 +144,6 @@ def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool)
     if code is Code.FAILED and state is State.FAILED and verification == "VERIFIED":
         return _ABSENT
     return _TEXTS[code]
-
-
-def _parts(word: str, names: tuple[str, ...]) -> str:
-    return f" {word}: {', '.join(names)}." if names else ""
 
 
 class Family(StrEnum):

@@ -5,7 +5,7 @@
 2. Each line says the names of the actions and the report's words on them, and nothing else (`report`). Names are cut;
    what is not named is counted.
 3. The next best step follows from the gravest result: a stop outweighs an unknown outcome, that one a person's review,
-   then recovery, what is pending, what is done in part, what failed.
+   then what is done in part, recovery, what is pending, what failed.
 4. Where no summary can be made there is a static text: it claims nothing, and says that work can go on (R-FB-05).
 5. Every line passes the completion guard: no title reads like a claim where nothing stands behind it.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reviews.rules.context import Item, Scene
-from reviews.rules.results import RULES, Result
+from reviews.rules.results import Result
 
 MOST_LINES = 6
 MOST_NAMES = 3
@@ -27,8 +27,8 @@ _R = Result
 _REVERSED = (_R.PARTIAL_SUCCESS, _R.RECOVERING, _R.COMPENSATED, _R.ROLLED_BACK, _R.ABANDONED)
 _PENDING = (_R.PENDING, _R.REVIEW_REQUIRED, _R.WRONG_TARGET, _R.COMPENSATION_FAILED, _R.DUPLICATE, _R.NOT_STARTED)
 _GRAVEST = (
-    *(_R.WRONG_TARGET, _R.UNKNOWN, _R.COMPENSATION_FAILED, _R.DUPLICATE, _R.REVIEW_REQUIRED, _R.RECOVERING),
-    *(_R.PENDING, _R.NOT_STARTED, _R.PARTIAL_SUCCESS, _R.ABANDONED, _R.FAILURE, _R.COMPENSATED, _R.ROLLED_BACK),
+    *(_R.WRONG_TARGET, _R.UNKNOWN, _R.COMPENSATION_FAILED, _R.DUPLICATE, _R.REVIEW_REQUIRED, _R.PARTIAL_SUCCESS),
+    *(_R.RECOVERING, _R.PENDING, _R.NOT_STARTED, _R.ABANDONED, _R.FAILURE, _R.COMPENSATED, _R.ROLLED_BACK),
 )
 
 
@@ -100,7 +100,7 @@ def _next(by_result: dict[Result, list[Item]], scene: Scene) -> str:
     """The next best step (rule 3)."""
     gravest = next((result for result in _GRAVEST if result in by_result), None)
     if gravest is not None:
-        step = RULES[gravest].planning
+        step = by_result[gravest][0].rule.planning
     elif scene.refused and not by_result:
         step = "Correct the refused calls."
     else:

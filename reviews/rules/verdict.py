@@ -191,4 +191,5 @@ def mismatch(inputs: Inputs, classes: set[Discrepancy], found: tuple[EffectFindi
 
 def _account(discrepancy: Discrepancy, found: tuple[EffectFinding, ...]) -> str:
     listed = ", ".join(f"{one.name} {one.found.lower()} ({one.count})" for one in found)
-    return f"A strong read shows {discrepancy}: {listed or 'no effect is declared'}."
+    shown = "only a part of what was wanted" if discrepancy is Discrepancy.PARTIAL_APPLICATION else discrepancy
+    return f"A strong read shows {shown}: {listed or 'no effect is declared'}."

@@ -15,7 +15,7 @@ from reviews.rules.report import Code, report
 from reviews.rules.results import RULES, SETTLED, SETTLED_STATES, Result
 from reviews.rules.summary import MOST_LINES, static, summary
 from tests.builders import AT
-from tests.rules.test_report import in_state
+from tests.rules.test_report import CLAUSE, PARTS, in_state
 
 # The table of the design: result, status that a user is told, and a word that the planning behaviour turns on.
 TABLE = {
@@ -46,7 +46,13 @@ REACHED: dict[str, dict[str, Any]] = {
 
 def item(state: str = "RECONCILED_SUCCESS", *, name: str = "a1", trust_level: int = 3, **changes: Any) -> Item:
     found, entry = State(state), in_state(State(state), **changes.pop("entry", {}))
-    told = report(found, entry, trust_level=trust_level, contradicted=changes.get("contradicted", False))
+    told = report(
+        found,
+        entry,
+        trust_level=trust_level,
+        contradicted=changes.get("contradicted", False),
+        parts=changes.pop("parts", ()),
+    )
     usual: dict[str, Any] = {"tool": "issue_refund", "target": "charge/ch_81"}
     return Item(action_id=name, state=found, report=told, as_of=AT, **usual | changes)
 
@@ -55,7 +61,7 @@ def told(*items: Item, **scene: Any) -> str:
     return context(items, Scene(**scene), at=AT).text
 
 
-@pytest.mark.req("R-PL-12", "R-PL-01", "R-PL-02", "R-PL-03", "R-PL-04", "R-PL-05", "R-PL-06", "R-PL-07", "R-PL-08")
+@pytest.mark.req("R-PL-01", "R-PL-03", "R-PL-04", "R-PL-05", "R-PL-06", "R-PL-07", "R-PL-08")
 @pytest.mark.parametrize("result", TABLE)
 def test_each_result_has_the_status_and_the_behaviour_of_the_table(result: str):
     found = item(**REACHED[result])
@@ -67,6 +73,26 @@ def test_each_result_has_the_status_and_the_behaviour_of_the_table(result: str):
     assert found.rule.task_state
     assert found.rule.context
     assert found.rule.planning in told(found)
+
+
+@pytest.mark.parametrize(
+    ("state", "chosen", "turns_on"),
+    [
+        ("PARTIALLY_COMMITTED", "CHOOSE", "compensate, recover forward, ask the user, or escalate"),
+        ("COMPENSATING", "COMPENSATE", "being compensated"),
+        ("FORWARD_RECOVERY", "RECOVER_FORWARD", "being recovered forward"),
+        ("REVIEW_REQUIRED", "ESCALATE", "ask what they want"),
+    ],
+)
+def test_a_part_is_told_as_a_part_with_the_way_that_was_chosen(state: str, chosen: str, turns_on: str):
+    found = item(state, discrepancy="PARTIAL_APPLICATION", entry={"finding": "PARTIAL_APPLICATION"}, parts=PARTS)
+    assert (found.result, found.rule.next) == (Result.PARTIAL_SUCCESS, chosen)
+    assert turns_on in found.rule.planning
+    assert not found.is_settled
+    assert f"Done in part: {CLAUSE}." in told(found)
+    line = next(each for each in summary([found], Scene()).lines if each.startswith("Not whole: "))
+    assert CLAUSE in line
+    assert summary([found], Scene()).lines[-1] == f"Next best step: {found.rule.planning}"
 
 
 @pytest.mark.req("R-PL-08")
@@ -251,7 +277,8 @@ def ground(items: list[Item]) -> Ground:
 @pytest.mark.req("R-FB-03")
 @pytest.mark.parametrize("state", State)
 def test_every_summary_passes_the_completion_guard(state: State):
-    for one in (item(state), item(state, contradicted=True)):
+    in_part = item(state, discrepancy="PARTIAL_APPLICATION", entry={"finding": "PARTIAL_APPLICATION"}, parts=PARTS)
+    for one in (item(state), item(state, contradicted=True), in_part):
         for items in ([one], [item(name="a0", tool="send_note", target="note/7"), one]):
             made = summary(items, Scene(refused={"PHANTOM_TOOL": 1}, forced=True, limit=3))
             found = judge(made.text, ground(items))
