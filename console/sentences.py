@@ -140,8 +140,14 @@ def _held(said: Said) -> str:
 
 
 def _reasoned(said: Said) -> str:
-    row = f" By row {said.text('recovery_row')} of the recovery table." if said.text("recovery_row") else ""
+    row = f" By row {said.text('recovery_row')} of {_table(said)}." if said.text("recovery_row") else ""
     return (said.text("reason") or words.event(said.kind)).rstrip(".") + "." + row
+
+
+def _table(said: Said) -> str:
+    if not said.text("recovery_table"):
+        return "the recovery table"
+    return f"the recovery policy, version {said.entry['policy_context']['recovery_policy_version']}"
 
 
 def _ordered(said: Said) -> str:

@@ -16,15 +16,16 @@ from reviews.rules import recovery_table
 
 def decided(told: Account) -> dict[str, Any]:
     """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
-    version = told.entry["policy_context"]["recovery_policy_version"]
-    row = _row(told, version)
+    under = _decided_under(told)
+    row = _row(told, under)
     decision = told.found.get("decision") or {}
     if decision.get("row") != told.action.recovery_row:
         decision = {}
     wanted = str(decision.get("wanted") or "")
     return {
         "row": told.action.recovery_row,
-        "version": version,
+        "version": under.version if under else "",
+        "digest": under.digest if under else "",
         "trigger": row.trigger if row else "",
         "decision": words.sentence(row.action) if row else "",
         "finding": row.finding if row else "",
@@ -36,10 +37,40 @@ def decided(told: Account) -> dict[str, Any]:
     }
 
 
-def _row(told: Account, version: str) -> Any:
-    """The row as the policy version has it that decided; a tenant may have rows of its own."""
-    kept = registered.policy_version(told.action.tenant_id, "recovery", version)
-    policy = recovery_table.parse(bytes(kept.document)) if kept else recovery_table.BUILT_IN
+def policies_applied(told: Account) -> list[dict[str, str]]:
+    """Under which versions of which policies it was read last and its recovery decided last, with their digests."""
+    lines = []
+    read = next((entry for _, entry, detail in reversed(told.history) if entry and "run" in (detail or {})), None)
+    context = read["policy_context"] if read else {}
+    if "verification_policy_digest" in context:
+        word, name = "Read under", "verification_policy"
+        lines.append({"word": word, "version": context[f"{name}_version"], "digest": context[f"{name}_digest"]})
+    under = _decided_under(told)
+    if under is not None:
+        lines.append({"word": "Recovery decided under", "version": under.version, "digest": under.digest})
+    return lines
+
+
+def _decided_under(told: Account) -> Any:
+    """The version of the recovery policy whose row decided last; None where no row of a policy did.
+
+    The event of the decision names it. Events from before they did are taken to have been decided under the policy
+    that their entry names.
+    """
+    row = told.action.recovery_row
+    for _, entry, detail in reversed(told.history):
+        said = detail or {}
+        if row and entry is not None and said.get("recovery_row") == row:
+            context = entry["policy_context"]
+            by_policy = "recovery_table" in said or "recovery_policy_digest" not in context
+            version = context["recovery_policy_version"]
+            return registered.policy_version(told.action.tenant_id, "recovery", version) if by_policy else None
+    return None
+
+
+def _row(told: Account, under: Any) -> Any:
+    """The row as the policy version has it that decided; what the console decides by itself is a built-in row."""
+    policy = recovery_table.parse(bytes(under.document)) if under else recovery_table.BUILT_IN
     return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
 
 

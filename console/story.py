@@ -10,6 +10,7 @@ from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
 from console.kin import kin
+from console.standing import policies_applied
 from ledger.queries import opening
 from ledger.rules.lifecycle import State
 from reviews import queries as after
@@ -31,6 +32,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "parts": said.parts,
         "axes": axes(told),
         "trust": trust_of(action, told.entry),
+        "policies": policies_applied(told),
         "cases": _cases(told),
         "depth": required_checks(told),
         "timeline": timeline(told),

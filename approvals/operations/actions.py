@@ -16,6 +16,7 @@ from ledger.operations import record as ledger
 from ledger.queries import registered
 from ledger.rules.entry import Entry
 from ledger.rules.envelope import instant
+from ledger.rules.policies import policy_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +221,7 @@ def _first_entry(
             "schema_version": contract.schema_version,
             "wrapper_version": contract.wrapper_version,
         },
-        "policy_context": {
-            "autonomy_boundary_version": policies["autonomy"].version,
-            "approval_policy_version": policies["approval"].version,
-            "verification_policy_version": policies["verification"].version,
-            "recovery_policy_version": policies["recovery"].version,
-        },
+        "policy_context": policy_context(policies.values()),
         "side_effect_class": str(contract.side_effect_class),
         "intended_outcome": {
             "target_resource": verdict.target_resource,

@@ -35,6 +35,7 @@ from ledger.operations import record as ledger
 from ledger.queries import acting, opening, readings, record, registered
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
+from ledger.rules.policies import policy_context
 
 REFUSED = "PREFLIGHT_REFUSED"
 _NAMED = ("approval", "verification", "recovery")
@@ -162,7 +163,7 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
     happening = ledger.Happening(
         kind="approval_asked_again",
         changes={
-            "policy_context": {f"{kind}_policy_version": policies[kind].version for kind in _NAMED},
+            "policy_context": policy_context(policies[kind] for kind in _NAMED),
             "approval": approval_block(fresh),
         },
         detail={
@@ -171,7 +172,7 @@ def _replace(approval: Approval, contract: Contract, found: Found, changed: drif
             "instead_of": str(approval.id),
             "changed": [each.document() for each in changed.differences],
         },
-        digests={kind: each.digest for kind, each in policies.items()},
+        digests={kind: policies[kind].digest for kind in _NAMED},
         view={"approval_id": str(fresh.id)},
     )
     ledger.write(requested, ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))

@@ -28,6 +28,7 @@ from ledger.queries import acting, registered, running
 from ledger.rules.canonical import digest, parse
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
+from ledger.rules.policies import policy_context
 from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
 
@@ -400,18 +401,18 @@ def _ask_afresh(
 def _revalidated(
     head: ledger.Head, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
 ) -> ledger.Head:
-    versions = {f"{kind}_policy_version": each.version for kind, each in policies.items() if kind != "autonomy"}
+    asked_again = {kind: each for kind, each in policies.items() if kind != "autonomy"}
     return ledger.append(
         head,
         ledger.Happening(
             kind="approval_revalidated",
             changes={
-                "policy_context": versions,
+                "policy_context": policy_context(asked_again.values()),
                 "reconciliation": {"recovery_decision": f"{row} {said}"},
                 **({"approval": approval_block(fresh)} if fresh else {}),
             },
             detail={"recovery_row": row},
-            digests={kind: each.digest for kind, each in policies.items()},
+            digests={kind: each.digest for kind, each in asked_again.items()},
             view={"recovery_row": row, **({"approval_id": str(fresh.id)} if fresh else {})},
         ),
         actor=ledger.SYSTEM,

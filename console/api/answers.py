@@ -396,12 +396,20 @@ class RequiredCheck(Answer):
     by: str
 
 
+class PolicyApplied(Answer):
+    version: str
+    digest: str
+
+
 class Run(Answer):
     number: int
     at: datetime
     result: str
     discrepancy: str | None
     recovery_decision: str | None
+    decided_under: dict[str, PolicyApplied] = Field(
+        description="By kind (verification, recovery), the version of the policy that made this decision."
+    )
     reason: str
     pointer: str
     sources: list[SourceRead]

@@ -43,6 +43,7 @@ def _run(run: Any) -> dict[str, Any]:
         "result": run.result,
         "discrepancy": run.discrepancy or None,
         "recovery_decision": run.recovery_decision or None,
+        "decided_under": found.get("decided_under", {}),
         "reason": verdict.get("reason", ""),
         "pointer": str(run.pointer),
         "sources": [_source(each) for each in found.get("readings", [])],

@@ -12,6 +12,7 @@ from uuid import UUID
 from ledger.models import Order, Unwinding
 from ledger.operations.record import SYSTEM, Actor, Happening, Head, Sealed, append, lock, new_id, seal
 from ledger.queries import running
+from ledger.rules.policies import DecidingPolicy, policy_context
 from ledger.rules.refusals import Refused
 
 
@@ -29,17 +30,28 @@ class NothingToUnwind(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedBy:
+    """The recovery policy that made a decision, the row of it, and the digest of the rows that the row is one of."""
+
+    policy: DecidingPolicy
+    row: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPlan:
     """The recovery actions of one decision, in their order, and why they are ordered.
 
     Each step is `{relation, tool, arguments, effect}`; `concerned` names the effects that the plan is about;
-    `requester` is who ordered it: a person, or the system by its policy.
+    `requester` is who ordered it: a person, or the system by its policy. `decided_by` is what the event of the first
+    order says of the decision, where no event before it does.
     """
 
     steps: Sequence[dict[str, Any]]
     concerned: Sequence[str]
     because: str
     requester: UUID
+    decided_by: DecidedBy | None = None
 
 
 def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
@@ -59,7 +71,7 @@ def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
         source="recovery",
         at=at,
     )
-    return _order(head, document, 0, kept.pointer, evidence=(kept,), actor=actor, at=at)
+    return _order(head, document, 0, kept.pointer, evidence=(kept,), decided_by=plan.decided_by, actor=actor, at=at)
 
 
 def order_next(head: Head, before: dict[str, Any], *, actor: Actor, at: datetime) -> Head | None:
@@ -79,6 +91,7 @@ def _order(
     evidence: tuple[Sealed, ...],
     actor: Actor,
     at: datetime,
+    decided_by: DecidedBy | None = None,
 ) -> Head:
     step = plan["steps"][number]
     happening = Happening(
@@ -93,13 +106,21 @@ def _order(
             "because": plan["because"],
             "requester": plan["requester"],
             "reason": f"{plan['because']}: {step['relation']} with {step['tool']}",
+            **({"recovery_row": decided_by.row, "recovery_table": decided_by.table} if decided_by else {}),
         },
         evidence=evidence,
+        **_decided(decided_by),
     )
     head = append(head, happening, actor=actor, at=at)
     assert head.event_id is not None
     Order.objects.create(event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at)
     return head
+
+
+def _decided(by: DecidedBy | None) -> dict[str, Any]:
+    if by is None:
+        return {}
+    return {"changes": {"policy_context": policy_context([by.policy])}, "digests": {by.policy.kind: by.policy.digest}}
 
 
 ORDER_PATIENCE = timedelta(seconds=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,9 @@ from ledger.models import (
     SubjectKey,
 )
 from ledger.queries.opening import opened_row
+from ledger.rules import envelope as envelopes
+from ledger.rules.decisions import PolicyInForce
+from ledger.rules.refusals import Refused
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
 
 # Whole rows for verification, a range of subjects at a time
@@ -145,6 +149,29 @@ def stored_documents(tenant_id: UUID, ids: list[str]) -> dict[str, StoredDocumen
     for row in PolicyVersion.objects.filter(tenant_id=tenant_id, id__in=ids):
         found[str(row.id)] = StoredDocument(name=row.kind, digest=row.digest, document=bytes(row.document))
     return found
+
+
+def policies_in_force(tenant_id: UUID) -> list[PolicyInForce]:
+    """Every version of every policy, and when it was in force by its events; what cannot be read is left out.
+
+    The policies' own rows and events are checked where they stand.
+    """
+    rows = {row.id: row for row in PolicyVersion.objects.filter(tenant_id=tenant_id)}
+    found: dict[UUID, PolicyInForce] = {}
+    events = Event.objects.filter(tenant_id=tenant_id, subject_id__in=rows, subject_kind="policy")
+    for event in events.order_by("subject_id", "seq"):
+        row, at = rows[event.subject_id], event.at
+        if event.kind == "policy_activated":
+            try:
+                named = envelopes.parse(bytes(event.envelope)).digests.get(row.kind, "")
+            except Refused:
+                continue
+            found[row.id] = PolicyInForce(
+                kind=row.kind, version=row.version, digest=named, since=at, until=None, document=bytes(row.document)
+            )
+        elif event.kind == "policy_superseded" and row.id in found:
+            found[row.id] = replace(found[row.id], until=at)
+    return list(found.values())
 
 
 def _plain(value: Any) -> Any:

@@ -2,14 +2,15 @@
 
 Policies are data with versions (D10): `autonomy` (what an agent may propose at all), `approval` (who must agree, and
 for how long), `verification` (how long to look), `recovery` (which row of the table decides). Each entry of the ledger
-names the four versions in force (R-LE-13).
+names the four that decided last, by version and digest (R-LE-13): at first those that were in force at the proposal,
+then those under which it was approved, read and recovered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ledger.rules import schemas
 from ledger.rules.effects import DEFAULT_SLA_S, SideEffectClass
@@ -90,6 +91,36 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         "hold": {"type": "array", "uniqueItems": True, "maxItems": 500, "items": {"type": "string", "maxLength": 16}},
     },
 }
+
+
+class DecidingPolicy(Protocol):
+    """A version of a policy under which something was decided."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def document(self) -> Any: ...
+
+
+def context_field(kind: str) -> str:
+    """What a kind of policy is called in an entry's `policy_context`."""
+    return "autonomy_boundary" if kind == "autonomy" else f"{kind}_policy"
+
+
+def policy_context(policies: Iterable[DecidingPolicy]) -> dict[str, str]:
+    """What an entry says of the policies that decided: version and digest of each (R-LE-13, R-VD-17, R-RP-24)."""
+    context: dict[str, str] = {}
+    for each in policies:
+        name = context_field(each.kind)
+        context |= {f"{name}_version": each.version, f"{name}_digest": each.digest}
+    return context
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ Events are read in order, one after another; of what came before only the walk s
    kind must have (R-LE-03, R-LE-06).
    What was erased is empty, and only that: an event names the subject and up to which of its events (`Emptied`). The
    envelopes stand, and what they commit to is known to nobody.
-6. The head of the subject, the present view of an action, and the document of a contract or a policy are what its
+6. What a policy decided names a policy that was in force then, and a row that it holds (`ledger.rules.decisions`).
+7. The head of the subject, the present view of an action, and the document of a contract or a policy are what its
    events lead to; whoever lost them could rebuild them.
 
 One thing cannot be seen from inside: events cut off at the end together with the head. A signed checkpoint of the log
@@ -29,6 +30,7 @@ from ledger.rules import entry as entries
 from ledger.rules import envelope as envelopes
 from ledger.rules import lifecycle
 from ledger.rules.canonical import digest, parse
+from ledger.rules.decisions import PolicyHistory
 from ledger.rules.envelope import Commitment, Envelope
 from ledger.rules.lifecycle import Ground
 from ledger.rules.refusals import Refused
@@ -140,13 +142,19 @@ class Walk:
     updated_at: datetime | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
+    policy_context: Mapping[str, str] | None = None
     emptied: bool = False
 
 
 def follow(
-    walk: Walk, stored: StoredEvent, *, origins: Collection[str], emptied: Emptied | None = None
+    walk: Walk,
+    stored: StoredEvent,
+    *,
+    origins: Collection[str],
+    policies: PolicyHistory,
+    emptied: Emptied | None = None,
 ) -> tuple[Walk, Envelope]:
-    """The walk after one more event, and what the event says (rules 1 to 5, evidence apart)."""
+    """The walk after one more event, and what the event says (rules 1 to 6, evidence apart)."""
     envelope = _envelope(stored, origins)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
     _check_chain(walk, envelope, stored.place)
@@ -165,7 +173,26 @@ def follow(
     gated = view.get("approval_id") is not None
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
-    return replace(_stepped(walk, envelope, stored), view=view), envelope
+    context = _policy_context(policies, walk, envelope, stored.place, detail, entry)
+    return replace(_stepped(walk, envelope, stored), view=view, policy_context=context), envelope
+
+
+def _policy_context(
+    policies: PolicyHistory,
+    walk: Walk,
+    envelope: Envelope,
+    place: Place,
+    detail: Mapping[str, Any],
+    entry: Mapping[str, Any] | None,
+) -> Mapping[str, str] | None:
+    """What the entry says of policies (rule 6)."""
+    if entry is None:
+        return None
+    fault = policies.fault(envelope, detail, entry, walk.policy_context)
+    if fault is not None:
+        raise RecordBroken(place, "policy", fault)
+    context: Mapping[str, str] = entry["policy_context"]
+    return context
 
 
 def _stepped(walk: Walk, envelope: Envelope, stored: StoredEvent) -> Walk:
@@ -190,11 +217,11 @@ def _follow_emptied(walk: Walk, envelope: Envelope, stored: StoredEvent, emptied
         lifecycle.replay(kind, [pair], since=walk.state)
     except (lifecycle.IllegalTransition, KeyError):
         raise RecordBroken(stored.place, "state", "its step is not one from where it was.") from None
-    return replace(_stepped(walk, envelope, stored), emptied=True)
+    return replace(_stepped(walk, envelope, stored), policy_context=None, emptied=True)
 
 
 def finish(walk: Walk, head: StoredHead) -> None:
-    """Refuse a head or a present view that the events do not lead to (rule 6)."""
+    """Refuse a head or a present view that the events do not lead to (rule 7)."""
     if walk.seq == 0:
         raise RecordBroken(head.place, "events", "it has a head and no events.")
     expected = {
@@ -215,7 +242,7 @@ def finish(walk: Walk, head: StoredHead) -> None:
 
 
 def check_document(walk: Walk, head: StoredHead, stored: StoredDocument | None) -> None:
-    """Refuse a contract's or a policy's document that is not the one its first event named (rule 6)."""
+    """Refuse a contract's or a policy's document that is not the one its first event named (rule 7)."""
     if stored is None:
         raise RecordBroken(head.place, "document", "its document is missing.")
     if not walk.digests.get(stored.name) == stored.digest == digest(stored.document):

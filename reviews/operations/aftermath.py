@@ -15,12 +15,13 @@ from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
 from ledger.queries import acting, running
 from ledger.rules.lifecycle import NEEDS, Ground, State
+from ledger.rules.policies import DecidingPolicy, policy_context
 from ledger.rules.remedies import Relation
 from reviews.operations import cases, incidents, schedules
 from reviews.operations.plans import contract_of
-from reviews.operations.recovery import action_of, policy_of
+from reviews.operations.recovery import action_of, policy_in_force
 from reviews.rules import recovery as rules
-from reviews.rules import remedies
+from reviews.rules import recovery_table, remedies
 from reviews.rules.facts import Facts
 from reviews.rules.incidents import Kind
 from reviews.rules.recovery import Decision, Means
@@ -82,9 +83,9 @@ def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
 
 
 def _compensation_failed(head: ledger.Head, reason: str, *, at: datetime) -> None:
-    decision = _failure(head)
+    decision, policy = _failure(head)
     for state in decision.path:
-        head = _step(head, state, reason, frozenset(), at=at, decision=decision)
+        head = _step(head, state, reason, frozenset(), at=at, decision=decision, policy=policy)
     _tell(head, decision, at=at)
 
 
@@ -109,18 +110,23 @@ def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
 
 
 def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
-    decision = _failure(head)
+    decision, policy = _failure(head)
     happening = ledger.Happening(
-        kind="compensation_failed", detail={"reason": reason, "recovery_row": decision.row}, changes={}
+        kind="compensation_failed",
+        detail={"reason": reason, "recovery_row": decision.row, "recovery_table": decision.table},
+        changes={"policy_context": policy_context([policy])},
+        digests={policy.kind: policy.digest},
     )
     _tell(ledger.append(head, happening, actor=ledger.SYSTEM, at=at), decision, at=at)
 
 
-def _failure(head: ledger.Head) -> Decision:
-    """What the policy says of a compensation that failed (RT-17, RT-50)."""
+def _failure(head: ledger.Head) -> tuple[Decision, DecidingPolicy]:
+    """What the policy in force says of a compensation that failed (RT-17, RT-50), and which version of it that is."""
+    policy = policy_in_force(head.tenant_id)
     facts = Facts.of(contract_of(head.tenant_id, action_of(head)))
     asked = facts.situation(COMPENSATION_FAILURE)
-    return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=policy_of(head.tenant_id))
+    table = recovery_table.parse(bytes(policy.document))
+    return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=table), policy
 
 
 def _tell(head: ledger.Head, decision: Decision, *, at: datetime) -> None:
@@ -145,19 +151,24 @@ def _step(
     *,
     at: datetime,
     decision: Decision | None = None,
+    policy: DecidingPolicy | None = None,
 ) -> ledger.Head:
     assert head.entry is not None
     changes = entering(state, head.entry, at=at)
     view: dict[str, Any] = {"settled": True}
-    if decision is not None and decision.text is not None:
+    detail: dict[str, Any] = {"reason": reason}
+    if decision is not None and policy is not None:
         changes.setdefault("reconciliation", {})["recovery_decision"] = decision.text
+        changes["policy_context"] = policy_context([policy])
+        detail |= {"recovery_row": decision.row, "recovery_table": decision.table}
         view["recovery_row"] = decision.row
     happening = ledger.Happening(
         kind=KINDS[state],
         to=str(state),
         grounds=grounds & NEEDS.get((State(head.state), state), frozenset()),
         changes=changes,
-        detail={"reason": reason},
+        detail=detail,
+        digests={policy.kind: policy.digest} if policy is not None else {},
         view=view,
     )
     return ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from ledger.rules import contract as contracts
 from ledger.rules import policies
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract, Source, Verification
-from ledger.rules.policies import Numbers
+from ledger.rules.policies import DecidingPolicy, Numbers
 from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.operations import observations
@@ -62,7 +63,12 @@ class Plan:
     questions: tuple[Question, ...]
     bindings: dict[str, Any]
     known: Known
-    numbers: Numbers
+    verification_policy: DecidingPolicy
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the verification policy that was in force when the plan was made (R-VD-13)."""
+        return _numbers(bytes(self.verification_policy.document))
 
 
 def planned(tenant_id: UUID, action_id: UUID) -> Plan:
@@ -76,7 +82,7 @@ def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
     found = acting.actions_by_id(tenant_id, action_ids)
     by_digest = {action.contract_digest: action for action in found.values()}
     agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
-    in_force = numbers_in_force(tenant_id)
+    in_force = registered.active_policies(tenant_id)["verification"]
     asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
     return {
         known.action.id: _plan(slug, known, agreed[digest], asked[digest], in_force)
@@ -92,9 +98,9 @@ def contract_of(tenant_id: UUID, action: Any) -> Contract:
     return contracts.stored(bytes(row.document), expected_digest=row.digest)
 
 
-def numbers_in_force(tenant_id: UUID) -> Numbers:
-    """The numbers of the verification policy in force (R-VD-13)."""
-    return policies.numbers(parse(bytes(registered.active_policies(tenant_id)["verification"].document)))
+@lru_cache(maxsize=64)
+def _numbers(document: bytes) -> Numbers:
+    return policies.numbers(parse(document))
 
 
 def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
@@ -137,7 +143,9 @@ def _baseline(data: bytes | None) -> Reading | None:
     return restored(orjson.loads(data)) if data is not None else None
 
 
-def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question, ...], in_force: Numbers) -> Plan:
+def _plan(
+    slug: str, known: Known, contract: Contract, questions: tuple[Question, ...], in_force: DecidingPolicy
+) -> Plan:
     outcome = known.entry.get("intended_outcome", {})
     intended = {
         "target_resource": outcome.get("target_resource", ""),
@@ -157,7 +165,7 @@ def _plan(slug: str, known: Known, contract: Contract, questions: tuple[Question
             "sa": {},
         },
         known=known,
-        numbers=in_force,
+        verification_policy=in_force,
     )
 
 

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from ledger.operations import record as ledger
 from ledger.queries import acting
 from ledger.rules.lifecycle import State
+from ledger.rules.policies import policy_context
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import cases, schedules
@@ -63,9 +64,9 @@ def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
     if not verdict.decisive:
         _later(plan, head, row, verdict, at=at)
         return None
-    kept = keep(plan, inputs, verdict, _NOTHING, (), pointer, at=at)
+    kept = keep(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
-    _write(head, action, verdict, kept, contradicted=contradicted, at=at)
+    _write(plan, head, action, verdict, kept, contradicted=contradicted, at=at)
     schedules.settle(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
     return contradicted
@@ -83,7 +84,14 @@ def _later(plan: Plan, head: ledger.Head, row: Any, verdict: Verdict, *, at: dat
 
 
 def _write(
-    head: ledger.Head, action: Any, verdict: Verdict, kept: ledger.Sealed, *, contradicted: bool, at: datetime
+    plan: Plan,
+    head: ledger.Head,
+    action: Any,
+    verdict: Verdict,
+    kept: ledger.Sealed,
+    *,
+    contradicted: bool,
+    at: datetime,
 ) -> None:
     kind = "contradicted" if contradicted else "contradiction_withdrawn" if action.contradicted else "rechecked"
     discrepancy = str(verdict.discrepancy or "")
@@ -91,6 +99,8 @@ def _write(
         head,
         ledger.Happening(
             kind=kind,
+            changes={"policy_context": policy_context([plan.verification_policy])},
+            digests={"verification": plan.verification_policy.digest},
             detail={"reason": verdict.reason, "discrepancy": discrepancy, "run": str(kept.pointer)},
             evidence=(kept,),
             view={"contradicted": contradicted},

@@ -14,6 +14,7 @@ from ledger.operations import record as ledger
 from ledger.queries import acting, registered, running
 from ledger.rules import contract as contracts
 from ledger.rules.lifecycle import State
+from ledger.rules.policies import DecidingPolicy
 from ledger.rules.remedies import Relation
 from reviews import queries
 from reviews.operations.plans import planned
@@ -24,9 +25,14 @@ from reviews.rules.remedies import Footing, Order
 from reviews.rules.verdict import LACKING, SEEN, Found
 
 
+def policy_in_force(tenant_id: UUID) -> DecidingPolicy:
+    """The version of the recovery policy in force."""
+    return registered.active_policies(tenant_id)["recovery"]
+
+
 def policy_of(tenant_id: UUID) -> Policy:
-    """The recovery policy in force."""
-    return recovery_table.parse(bytes(registered.active_policies(tenant_id)["recovery"].document))
+    """The recovery policy in force, as the rules read it."""
+    return recovery_table.parse(bytes(policy_in_force(tenant_id).document))
 
 
 def tools_of(tenant_id: UUID, facts: Facts) -> dict[str, frozenset[str]]:
@@ -45,11 +51,14 @@ class Surroundings:
     """What several verification runs of one tenant are decided under, each of it looked up once."""
 
     def __init__(self, tenant_id: UUID) -> None:
-        self.policy = cache(lambda: policy_of(tenant_id))
+        self.policy_in_force = cache(lambda: policy_in_force(tenant_id))
         self.run = cache(lambda run_id: running.run_facts(tenant_id, run_id))
         self.is_pivot = cache(lambda digest: running.is_pivot(tenant_id, digest))
         self._tenant_id = tenant_id
         self._tools: dict[tuple[str, ...], dict[str, frozenset[str]]] = {}
+
+    def policy(self) -> Policy:
+        return recovery_table.parse(bytes(self.policy_in_force().document))
 
     def now(self) -> Surroundings:
         """The same policy and contracts, and the runs as they are by now."""
@@ -92,8 +101,12 @@ def begin(
     requester: UUID,
     actor: ledger.Actor,
     at: datetime,
+    decided_by: ledger_orders.DecidedBy | None = None,
 ) -> ledger.Head:
-    """Order the recovery actions that a decision wants, the first one now."""
+    """Order the recovery actions that a decision wants, the first one now.
+
+    `decided_by` is given where this order is the only event of the decision.
+    """
     steps = [
         {
             "relation": str(one.relation),
@@ -103,7 +116,9 @@ def begin(
         }
         for one in wanted
     ]
-    plan = ledger_orders.OrderPlan(steps=steps, concerned=concerned, because=because, requester=requester)
+    plan = ledger_orders.OrderPlan(
+        steps=steps, concerned=concerned, because=because, requester=requester, decided_by=decided_by
+    )
     return ledger_orders.order(head, plan, actor=actor, at=at)
 
 

@@ -15,13 +15,14 @@ from ledger.operations import record as ledger
 from ledger.queries import acting, record, running
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
+from ledger.rules.policies import DecidingPolicy
 from ledger.rules.remedies import Relation
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import cases, recovery
 from reviews.operations.plans import contract_of
 from reviews.rules import recovery as rules
-from reviews.rules import sagas
+from reviews.rules import recovery_table, sagas
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.facts import Facts
 from reviews.rules.recovery import Decision, Means
@@ -84,13 +85,14 @@ def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
     case = queries.case_of(tenant_id, action.id)
     if case is not None and case.state != "RESOLVED":
         return _awaiting(row, action, at=at)
-    decision, concerned = _decision(action)
+    policy = recovery.policy_in_force(tenant_id)
+    decision, concerned = _decision(action, policy)
     if decision.held_because is not None or decision.row is None or not decision.orders:
         return _stuck(row, action, decision, at=at)
-    return _order(row, action, decision, concerned, at=at)
+    return _order(row, action, decision, policy, concerned, at=at)
 
 
-def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
+def _decision(action: Any, policy: DecidingPolicy) -> tuple[Decision, tuple[str, ...]]:
     """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
     facts = Facts.of(contract_of(action.tenant_id, action))
     orders_wanted, concerned = recovery.ordered_by_hand(action, Relation.COMPENSATION)
@@ -98,11 +100,13 @@ def _decision(action: Any) -> tuple[Decision, tuple[str, ...]]:
         str(Discrepancy.COMPENSATION_REQUIRED), compensation_available=not isinstance(orders_wanted, str)
     )
     means = Means(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
-    policy = recovery.policy_of(action.tenant_id)
-    return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=policy), concerned
+    table = recovery_table.parse(bytes(policy.document))
+    return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=table), concerned
 
 
-def _order(row: Any, action: Any, decision: Decision, concerned: tuple[str, ...], *, at: datetime) -> bool:
+def _order(
+    row: Any, action: Any, decision: Decision, policy: DecidingPolicy, concerned: tuple[str, ...], *, at: datetime
+) -> bool:
     head = ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
     recovery.begin(
         head,
@@ -112,6 +116,7 @@ def _order(row: Any, action: Any, decision: Decision, concerned: tuple[str, ...]
         requester=ledger.SYSTEM.id,
         actor=ledger.SYSTEM,
         at=at,
+        decided_by=ledger_orders.DecidedBy(policy=policy, row=decision.row or "", table=decision.table),
     )
     if row.state == "STUCK":
         _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)

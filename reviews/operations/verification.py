@@ -6,7 +6,7 @@ action's lock, against the action as it then is, so a reading that comes too lat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,6 +18,7 @@ from ledger.operations import record as ledger
 from ledger.queries import acting
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State
+from ledger.rules.policies import DecidingPolicy, policy_context
 from ledger.tenancy import insert, tenancy
 from reviews import queries
 from reviews.models import Run
@@ -79,6 +80,7 @@ def conclude(
     at: datetime,
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
+    around = around or recovery.Surroundings(plan.tenant_id)
     head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
     action = acting.action(plan.tenant_id, plan.action_id)
     row = queries.scheduled(plan.action_id)
@@ -90,8 +92,9 @@ def conclude(
     outcome = rules.run(inputs)
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or is_told_again(inputs, outcome):
-        kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, pointer, at=at)
-        head = _append(head, outcome, kept, at=at)
+        decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
+        kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at)
+        head = _append(head, outcome, kept, decided_under, at=at)
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
@@ -160,20 +163,23 @@ def keep(
     verdict: Verdict,
     decision: Decision,
     steps: tuple[Step, ...],
+    decided_under: Sequence[DecidingPolicy],
     pointer: UUID,
     *,
     at: datetime,
 ) -> ledger.Sealed:
-    """The run's evidence: what was read, over which layers, with each predicate's result, and what was decided."""
+    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what."""
+    context = dict(inputs.entry["policy_context"]) | policy_context(decided_under)
     reading = inputs.readings[0] if inputs.readings else None
     document = {
-        "account": account(inputs, verdict, contract_digest=plan.contract.digest),
+        "account": account(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
         "layers": _shown(plan, findings.bindings(inputs, reading)),
         "readings": inputs.readings,
         "failure": inputs.failure,
         "silent": inputs.silent,
         "verdict": verdict,
         "decision": decision,
+        "decided_under": {each.kind: {"version": each.version, "digest": each.digest} for each in decided_under},
         "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],
         "horizon_at": inputs.horizon_at,
         "sla_at": inputs.sla_at,
@@ -219,10 +225,18 @@ def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
     return {name: dict(values) for name, values in layers.items()}
 
 
-def _append(head: ledger.Head, outcome: rules.Outcome, kept: ledger.Sealed, *, at: datetime) -> ledger.Head:
+def _append(
+    head: ledger.Head,
+    outcome: rules.Outcome,
+    kept: ledger.Sealed,
+    decided_under: Sequence[DecidingPolicy],
+    *,
+    at: datetime,
+) -> ledger.Head:
     drafts = []
     for number, step in enumerate(outcome.steps):
-        drafts.append(ledger.draft(head, _happening(step, number, outcome, kept), actor=ledger.SYSTEM, at=at))
+        happening = _happening(step, number, outcome, kept, decided_under)
+        drafts.append(ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head
     if drafts:
         ledger.write(*drafts)
@@ -247,7 +261,9 @@ def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledg
     )
 
 
-def _happening(step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sealed) -> ledger.Happening:
+def _happening(
+    step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sealed, decided_under: Sequence[DecidingPolicy]
+) -> ledger.Happening:
     decision = outcome.decision
     view: dict[str, Any] = {"settled": outcome.settled}
     if decision.row is not None:
@@ -258,8 +274,14 @@ def _happening(step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sea
         kind=step.kind,
         to=str(step.state) if step.moves else None,
         grounds=step.grounds,
-        changes=step.entry,
-        detail={"reason": step.reason, "recovery_row": decision.row, "run": str(kept.pointer)},
+        changes={**step.entry, "policy_context": policy_context(decided_under)},
+        detail={
+            "reason": step.reason,
+            "recovery_row": decision.row,
+            "run": str(kept.pointer),
+            **({"recovery_table": decision.table} if decision.table else {}),
+        },
+        digests={each.kind: each.digest for each in decided_under},
         # The bytes are committed to once; later events of the same run point to them.
         evidence=(kept,) if number == 0 else (),
         view=view,

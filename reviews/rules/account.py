@@ -25,8 +25,10 @@ QUESTIONS = {
 _ACTORS = ("actor", "actors", "creator", "sender", "organizer", "requester", "approver")
 
 
-def account(inputs: Inputs, verdict: Verdict, *, contract_digest: str) -> dict[str, dict[str, Any]]:
-    """The answers, by question."""
+def account(
+    inputs: Inputs, verdict: Verdict, *, contract_digest: str, policies: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """The answers, by question; `policies` are versions and digests of what allowed the action and judged this run."""
     entry = inputs.entry
     return {
         "what": {
@@ -49,7 +51,7 @@ def account(inputs: Inputs, verdict: Verdict, *, contract_digest: str) -> dict[s
             "contract": f"{entry['tool_contract']['name']} {entry['tool_contract']['version']}",
             "contract_digest": contract_digest,
             "approval": (entry.get("approval") or {}).get("approval_id") or "not required",
-            "policies": dict(entry.get("policy_context", {})),
+            "policies": dict(policies),
         },
         "how_proved": {
             "readings": [

@@ -74,6 +74,7 @@ class Decision:
 
     `row` None: no discrepancy, nothing to recover. `orders` are the recovery actions to propose, in their order.
     `wanted` and `held_because` say what a held decision would have done and why a person must settle it first.
+    `table` is the digest of the rows that decided; it is empty where an earlier decision only goes on.
     """
 
     row: str | None
@@ -86,6 +87,7 @@ class Decision:
     orders: tuple[Order, ...] = ()
     wanted: State | None = None
     held_because: str | None = None
+    table: str = ""
 
     @property
     def held(self) -> bool:
@@ -128,6 +130,7 @@ def decide(situation: Situation, *, state: State, means: Means, policy: Policy =
         orders=orders,
         wanted=wanted,
         held_because=held_because,
+        table=policy.digest,
     )
 
 

@@ -42,6 +42,7 @@ READ_AFTER_RECOVERY = frozenset({State.FORWARD_RECOVERY, State.RECONCILIATION_FA
 """Where a recovery action has ended and the action's own reading decides (rule 5)."""
 
 PRESERVED = "PRESERVE_UNKNOWN_AND_BLOCK"
+_NOT_DECIDED = Decision(row=None, action=None, next_read=True)
 _FINAL_FAILURES = frozenset({Discrepancy.STALE_STATE, Discrepancy.TARGET_MISSING})
 _WITHOUT_FINDING = frozenset({State.PENDING, State.COMMITTED})
 _NEED_A_VERDICT = frozenset({State.COMMITTED, State.RECONCILIATION_FAILED, State.FAILED})
@@ -117,9 +118,9 @@ def _read_after(inputs: Inputs) -> Outcome:
     verdict = _with_what_was_brought(inputs, reconcile(inputs))
     shown = grounds(inputs, verdict)
     end = State.RECONCILED_SUCCESS if inputs.state is State.FORWARD_RECOVERY else State.ROLLED_BACK
-    before = str(inputs.entry["reconciliation"]["recovery_decision"] or "RT-99 HOLD_AND_ESCALATE")
-    row, _, action = before.partition(" ")
-    decision = Decision(row=row, action=action, next_read=True)
+    # What decided stands: a row of the policy then in force, or a person, who names none.
+    row, _, action = str(inputs.entry["reconciliation"]["recovery_decision"] or "").partition(" ")
+    decision = Decision(row=row, action=action, next_read=True) if action else _NOT_DECIDED
     if NEEDS[inputs.state, end] <= shown:
         decision = replace(decision, path=(end,))
     elif verdict.decisive or verdict.timed_out:

@@ -190,7 +190,6 @@ def decided(row_id, *, means=EVERYTHING, policy=BUILT_IN, **changes):
     return decide(replace(fitting(row), **changes), state=State.PENDING, means=means, policy=policy)
 
 
-@pytest.mark.req("R-RP-24")
 def test_a_decision_names_row_and_action():
     assert decided("RT-04").text == "RT-04 HOLD_AND_ESCALATE"
 

@@ -44,7 +44,7 @@ def findings(counter: Counter, action_id: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.req("R-RC-13", "R-VD-06", "R-VD-17")
+@pytest.mark.req("R-RC-13", "R-VD-06")
 def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, clock: Clock):
     action_id = told(critical, clock)
     assert critical.state(action_id) == "RECONCILED_SUCCESS"

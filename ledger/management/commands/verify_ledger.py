@@ -22,11 +22,13 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from ledger import register
 from ledger.management import log_check
 from ledger.models import Tenant
 from ledger.queries import erasure, log, storage
 from ledger.queries import record as queries
 from ledger.rules import notes, verification
+from ledger.rules.decisions import PolicyHistory
 from ledger.rules.envelope import Commitment
 from ledger.rules.log_check import LogBroken
 from ledger.rules.refusals import Refused
@@ -136,6 +138,7 @@ class Range:
         self.unread: list[tuple[Place, Commitment]] = []
         self.seen: Counter[str] = Counter()
         self.emptied: dict[str, Emptied] = {}
+        self.policies = PolicyHistory((), {})
 
     def verify(self) -> Counter[str]:
         # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
@@ -143,6 +146,8 @@ class Range:
         evidence = storage.evidence_pointers(self.tenant_id, after=self.after, upto=self.upto)
         heads = {head.columns["id"]: head for head in self._heads()}
         documents = storage.stored_documents(self.tenant_id, list(heads))
+        # Whatever decided an event that a head knows of was in force before that head.
+        self.policies = PolicyHistory(storage.policies_in_force(self.tenant_id), register.recovery_tables())
         self.emptied = self.find_emptied()
         walks = dict.fromkeys(heads, Walk())
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
@@ -186,7 +191,9 @@ class Range:
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, envelope = verification.follow(walk, stored, origins=self.origins, emptied=emptied)
+                walk, envelope = verification.follow(
+                    walk, stored, origins=self.origins, policies=self.policies, emptied=emptied
+                )
                 self.unread += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
                 self.seen["events"] += 1
         while len(self.unread) >= BLOBS:

@@ -1,0 +1,27 @@
+"""What the installed apps tell the record's own checks: each may have a module `record_register`, read by name.
+
+The ledger imports none of the packages whose rows it holds to their events; they say here what it must know of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from django.apps import apps
+
+
+def told(name: str) -> list[Any]:
+    """What each app's `record_register` calls `name`, in the order of the apps."""
+    modules = [f"{config.name}.record_register" for config in apps.get_app_configs()]
+    found = [import_module(module) for module in modules if find_spec(module) is not None]
+    return [getattr(module, name) for module in found if hasattr(module, name)]
+
+
+@cache
+def recovery_tables() -> Mapping[str, Mapping[str, str]]:
+    """The recovery tables that are built in: by the digest of their rows, the action of each row by its id."""
+    return {digest: rows for each in told("RECOVERY_TABLES") for digest, rows in each.items()}
