@@ -329,8 +329,8 @@ def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State,
     unverifiable = verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE and not verdict.timed_out
     if state is State.UNKNOWN and unverifiable:
         changes["verification"] = {"status": "UNVERIFIABLE"}
-    if "verification" in changes:
-        changes["verification"].update(_evidence(inputs))
+    if inputs.readings:
+        changes.setdefault("verification", {}).update(_evidence(inputs))
     if state not in _WITHOUT_FINDING:
         changes.setdefault("reconciliation", {}).update(_finding(verdict, decision))
     status = _idempotency_status(verdict, state)
@@ -340,9 +340,7 @@ def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State,
 
 
 def _evidence(inputs: Inputs) -> dict[str, Any]:
-    """Where the reading is kept (R-VD-17); what an earlier run found stays when this one read nothing."""
-    if not inputs.readings:
-        return {}
+    """Where the reading is kept (R-VD-17)."""
     return {
         "source": inputs.readings[0].source,
         "query_pointer": inputs.query_pointer,
