@@ -131,7 +131,9 @@ def _is_stale(action: Any, *, at: datetime) -> bool:
 def _arguments(tenant_id: UUID, actions: list[Any]) -> dict[UUID, Any]:
     pointers = {action.payload_pointer: action.id for action in actions if action.payload_pointer is not None}
     opened = _opened(tenant_id, list(pointers))
-    return {pointers[pointer]: orjson.loads(data) for pointer, data in opened.items()}
+    read = {pointers[pointer]: orjson.loads(data) for pointer, data in opened.items()}
+    # The gate keeps what it refused as it came; only an object has arguments that a claim could be compared with.
+    return {action_id: each if isinstance(each, dict) else {} for action_id, each in read.items()}
 
 
 def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:

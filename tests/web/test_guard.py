@@ -65,6 +65,20 @@ def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
     assert judged(shop, session, "I have shredded policies/returns.md.")["verdict"] == "BLOCK"
 
 
+@pytest.mark.parametrize("arguments", ["rm -rf", '{"path": "x"', None, 5, [1], {"path": {"deep": [1]}}])
+def test_a_call_with_unreadable_arguments_backs_no_claim_and_breaks_nothing(
+    shop: Workshop, session: str, arguments: Any
+):
+    pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
+    body = {"call_id": "one", "tool": "delete_document", "arguments": arguments, "pin_hash": pin}
+    result = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
+    assert result["accepted"] is False
+
+    answer = judged(shop, session)
+    assert (answer["verdict"], answer["violations"][0]["claim"]) == ("BLOCK", "I have deleted policies/returns.md")
+    assert judged(shop, session, "The deletion was refused; nothing was deleted.")["verdict"] == "ALLOW"
+
+
 @pytest.mark.req("R-TC-06")
 def test_what_nobody_can_read_back_may_not_be_told_as_done(shop: Workshop, clock: Clock):
     unreadable = contract("delete_document") | {"version": "2.0.0", "unverifiable_acknowledged": True}
