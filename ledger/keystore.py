@@ -192,6 +192,20 @@ def _close(connections: list[psycopg.Connection]) -> None:
         connections.pop().close()
 
 
+def _connected(url: str) -> psycopg.Connection:
+    """A new connection, which keeps its plans where the server that answers is the one that it was made to.
+
+    A pooler in transaction mode hands each statement to any of its servers, and the next one does not know the plan.
+    """
+    connection = psycopg.connect(
+        url, autocommit=True, connect_timeout=5, application_name="counterfoil keys", prepare_threshold=None
+    )
+    [(process,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+    if process == connection.info.backend_pid:
+        connection.prepare_threshold = 1
+    return connection
+
+
 @contextmanager
 def _connection(*, fresh: bool) -> Iterator[psycopg.Connection]:
     store, url = _here(), settings.KEYS_DATABASE_URL
@@ -203,9 +217,7 @@ def _connection(*, fresh: bool) -> Iterator[psycopg.Connection]:
             store.url = url
         connection = store.idle.pop() if store.idle else None
     if connection is None:
-        connection = psycopg.connect(
-            url, autocommit=True, connect_timeout=5, application_name="counterfoil keys", prepare_threshold=1
-        )
+        connection = _connected(url)
     try:
         yield connection
     except BaseException:

@@ -64,7 +64,11 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
     try:
         text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
         connection = psycopg.connect(
-            text, autocommit=True, row_factory=dict_row, connect_timeout=max(2, int(timeout_s))
+            text,
+            autocommit=True,
+            row_factory=dict_row,
+            connect_timeout=max(2, int(timeout_s)),
+            prepare_threshold=None,  # one reading is too short for plans, and a pooler could lose them
         )
     except psycopg.Error as problem:
         # Whatever keeps us out, also a refused password, may be mended while the action waits.
