@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from approvals.operations import emergencies, standing, votes
-from approvals.queries import approvers, sessions
+from approvals.queries import approvers, calls, sessions
 from approvals.rules import binding, emergency, rendering
+from approvals.rules.agent_evidence import Item
 from approvals.rules.passkeys import confirmation_code
 from console import editing, having_a_say, target, words
 from console.account import Account, account, arguments, axes
@@ -18,6 +19,7 @@ from console.sign_in.queries import authenticator_app
 from ledger.queries import acting
 from ledger.rules.money import money
 from ledger.rules.refusals import Refused
+from ledger.rules.sealing import CannotOpen
 from reviews.operations.reports import report_on
 
 
@@ -144,7 +146,22 @@ def _claims(told: Account) -> list[dict[str, str]]:
     """What the agent adds of its own: it stands apart and decides nothing."""
     intended = told.entry["intended_outcome"]
     claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
-    return claims + [{"word": "It expects", "text": text} for text in _added(told)]
+    claims += [{"word": "It expects", "text": text} for text in _added(told)]
+    # A link is text here: where an agent's link leads is nobody's to recommend.
+    return claims + [
+        {"word": _EVIDENCE[name], "text": text} for each in _evidence(told) for name, text in each.document().items()
+    ]
+
+
+_EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
+
+
+def _evidence(told: Account) -> tuple[Item, ...]:
+    """What the agent says that its call rests on; what was erased is not shown."""
+    try:
+        return calls.evidence_brought(told.action)
+    except CannotOpen:
+        return ()
 
 
 def _added(told: Account) -> list[str]:

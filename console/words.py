@@ -442,6 +442,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "resolution": "Resolution",
     "statement": "Statement",
     "goal": "Goal",
+    "agent_evidence": "Agent's statement (unverified)",
 }
 
 

@@ -1347,7 +1347,8 @@ class Subjects:
     def _action(self, seen: Seen, after: dict[str, Any], *, is_whole: bool) -> None:
         envelope = seen.envelope
         if envelope["seq"] == 1:
-            after |= {"attempts": 0, "minted": ""}
+            brought = (each["digest"] for each in envelope["commitments"] if each["purpose"] == "agent_evidence")
+            after |= {"attempts": 0, "minted": "", "evidence": next(brought, "")}
         if envelope["kind"] == "grant_minted":
             after["minted"] = (seen.document("detail") or {}).get("jti")
         entry = seen.document("entry")
@@ -1434,8 +1435,10 @@ class Subjects:
     def _check_proof(self, seen: Seen, detail: dict[str, Any], statement: dict[str, Any], data: bytes) -> None:
         """What the statement says of its proof, and the signature of a passkey over it."""
         try:
-            if statement["version"] != 2:
+            if statement["version"] not in (2, 3):
                 raise Unknown("the statement of its vote is of a version that this file does not know")
+            if statement["version"] == 3:
+                self._check_evidence(statement["covers"])
             vote = statement["vote"]
             proof = text_of(vote["evidence_class"])
             if detail and detail.get("evidence_class") != proof:
@@ -1452,6 +1455,13 @@ class Subjects:
             self.report.find("signatures", Verdict.BROKEN, str(problem), seen.index)
         except (KeyError, TypeError, AttributeError):
             self.report.find("signatures", Verdict.BROKEN, "the proof of its vote cannot be read", seen.index)
+
+    def _check_evidence(self, covers: dict[str, Any]) -> None:
+        """What the agent brought with its call is what the voter was shown; from version 3 on a statement says so."""
+        named = text_of(covers["evidence_commitment"])
+        action = self.memory.get(f"action/{text_of(covers['action_id'])}") or {}
+        if action.get("evidence", named) != named:
+            raise Bad("the statement of its vote names other evidence than its action was proposed with")
 
     def _check_head(self, seen: Seen, vote: dict[str, Any]) -> None:
         """Nobody saw more of the log than there was."""

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from approvals.models import Approval, Session
 from approvals.operations.requests import approval_block, prepares, request_approval, want_reading
+from approvals.rules import agent_evidence
 from approvals.rules.gate import GateVerdict
 from approvals.rules.proposals import Proposal
 from ledger.operations import record as ledger
@@ -98,6 +99,7 @@ def acted(
     policies = policies or registered.active_policies(session.tenant_id)
     action_id = ledger.new_id(at)
     payload = _payload(session, action_id, verdict, came, at=at)
+    evidence = _evidence(session, action_id, call, at=at)
     digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
     proposed = ledger.draft(
         ledger.Head(tenant_id=session.tenant_id, id=action_id, kind="action"),
@@ -105,7 +107,7 @@ def acted(
             kind="proposed",
             to="PROPOSED",
             entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
-            evidence=(payload,),
+            evidence=(payload, *evidence),
             digests=digests,
             detail=_first_detail(session, call, verdict, came),
             view=_first_view(session, call, verdict, payload, came),
@@ -137,6 +139,22 @@ def _payload(session: Session, action_id: UUID, verdict: GateVerdict, came: Came
         at=at,
         is_new=True,
     )
+
+
+def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    """What the agent says that its call rests on, kept beside the payload (R-AP-04)."""
+    if not call.evidence:
+        return ()
+    sealed = ledger.seal(
+        tenant_id=session.tenant_id,
+        subject_id=action_id,
+        purpose=agent_evidence.PURPOSE,
+        data=agent_evidence.write_evidence(call.evidence),
+        media_type="application/json",
+        source=f"agent {session.agent_id}",
+        at=at,
+    )
+    return (sealed,)
 
 
 def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.Draft:

@@ -20,7 +20,7 @@ from approvals.models import Approval, Session
 from approvals.operations import actions, clocks, knowledge
 from approvals.operations.demands import demand_of, in_force
 from approvals.operations.requests import fail_unrun, locked, void
-from approvals.queries import approvers, asking, sessions
+from approvals.queries import approvers, asking, calls, sessions
 from approvals.rules import binding, expectations, gate, revisions
 from approvals.rules.expectations import Dropped, Request, Reviewed
 from approvals.rules.policy import Demand
@@ -151,7 +151,7 @@ def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> 
 
 
 def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
-    """The call again with other arguments: what it depends on, and what its agent wants checked, stay."""
+    """The call again with other arguments: what it depends on, what its agent wants checked and what it says stay."""
     entry = record.entry(action.tenant_id, action.id, action.seq) or {}
     own = sessions.disclosed_contract(action.tenant_id, action.contract_digest).predicates
     wanted = entry["intended_outcome"]["expected_predicates"]
@@ -164,6 +164,7 @@ def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
         outcome_predicates=tuple(text for text in wanted if text not in own),
         depends_on=tuple(first.get("depends_on", ())),
         acknowledges=frozenset(first.get("acknowledges", ())),
+        evidence=calls.evidence_brought(action),
     )
 
 

@@ -23,7 +23,7 @@ from approvals.operations.preparing import check_drift
 from approvals.operations.requests import NoSuchApproval, locked
 from approvals.operations.standing import Ground
 from approvals.queries import asking, sessions
-from approvals.rules import binding, rendering
+from approvals.rules import agent_evidence, binding, rendering
 from ledger.operations import record as ledger
 from ledger.queries import acting, freezing, opening, registered
 from ledger.rules.canonical import canonical, digest, parse
@@ -60,6 +60,7 @@ def coverage(approval: Approval, *, on: Ground | None = None) -> binding.Coverag
         payload_hash=action.payload_hash,
         payload_commitment=opening.committed(approval.tenant_id, action.payload_pointer),
         payload_length=len(payload),
+        evidence_commitment=_evidence_commitment(action),
         tool=action.tool,
         tool_version=action.tool_version,
         contract_digest=action.contract_digest,
@@ -95,6 +96,11 @@ def _matter(approval: Approval, on: Ground | None) -> tuple[Any, Any]:
     session = on.session if on else sessions.session(approval.tenant_id, action.session_id)
     assert session is not None
     return action, session
+
+
+def _evidence_commitment(action: Any) -> str:
+    piece = opening.first_piece(action.tenant_id, action.id, agent_evidence.PURPOSE)
+    return piece[1] if piece else ""
 
 
 def _limit(arguments: Any, name: str) -> str:

@@ -20,8 +20,10 @@ from django.db.models import (
 from approvals.models import (
     Call,
 )
+from approvals.rules import agent_evidence
 from approvals.rules.acceptance import Tally, total
-from ledger.queries import acting
+from approvals.rules.agent_evidence import Item
+from ledger.queries import acting, opening
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import first
 
@@ -36,6 +38,13 @@ def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
 def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
     """The call that an action came from; what recovery ordered came from none."""
     return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
+
+
+def evidence_brought(action: Any) -> tuple[Item, ...]:
+    """What an action's agent said that its call rests on; `CannotOpen` where that is gone."""
+    piece = opening.first_piece(action.tenant_id, action.id, agent_evidence.PURPOSE)
+    data = opening.opened(action.tenant_id, piece[0]) if piece else None
+    return agent_evidence.kept_evidence(data) if data is not None else ()
 
 
 def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:

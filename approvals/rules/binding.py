@@ -34,7 +34,9 @@ from ledger.rules.canonical import NotCanonical, canonical, digest, parse
 from ledger.rules.refusals import Refused
 
 DOMAIN = "counterfoil-approval-statement"
-STATEMENT_VERSION = 2
+STATEMENT_VERSION = 3
+# The version before it said nothing of the evidence that an agent had brought.
+_BEFORE_EVIDENCE = 2
 TYPE = "vote"
 MEDIA_TYPE = "application/json"
 CANONICALISATION = "RFC 8785, integers only"
@@ -179,6 +181,8 @@ class Coverage:
 
     `payload_commitment` is the salted one that the record keeps when the payload is erased; `precondition` and
     `preflight_digest` name what the target was like and what the trial run found, where that was read.
+    `evidence_commitment` is the record's salted commitment to what the agent said that its call rests on; "" if it
+    said nothing.
     """
 
     installation: str
@@ -190,6 +194,7 @@ class Coverage:
     payload_hash: str
     payload_commitment: str
     payload_length: int
+    evidence_commitment: str
     tool: str
     tool_version: str
     contract_digest: str
@@ -285,14 +290,17 @@ class Current:
     frozen: bool
 
 
-def statement(coverage: Coverage, vote: Vote) -> bytes:
+def statement(coverage: Coverage, vote: Vote, *, version: int = STATEMENT_VERSION) -> bytes:
     """The canonical text that the voter signs."""
+    covers = asdict(coverage)
+    if version == _BEFORE_EVIDENCE:
+        del covers["evidence_commitment"]
     return canonical(
         {
             "domain": DOMAIN,
-            "version": STATEMENT_VERSION,
+            "version": version,
             "type": TYPE,
-            "covers": asdict(coverage),
+            "covers": covers,
             "payload": {"media_type": MEDIA_TYPE, "canonicalisation": CANONICALISATION},
             "vote": {
                 **asdict(vote),
@@ -306,11 +314,16 @@ def statement(coverage: Coverage, vote: Vote) -> bytes:
 
 
 def read_statement(data: bytes) -> tuple[Coverage, Vote]:
-    """What a statement says; anything but bytes that `statement` writes is refused."""
+    """What a statement of this version or the one before says; bytes that `statement` does not write are refused."""
     try:
         document = parse(data)
-        coverage, vote = _coverage(document["covers"]), _vote(document["vote"])
-        exact = statement(coverage, vote) == data
+        version, covers = document["version"], document["covers"]
+        if version not in (_BEFORE_EVIDENCE, STATEMENT_VERSION):
+            raise NotAStatement
+        if version == _BEFORE_EVIDENCE:
+            covers = {**covers, "evidence_commitment": ""}
+        coverage, vote = _coverage(covers), _vote(document["vote"])
+        exact = statement(coverage, vote, version=version) == data
     except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
         raise NotAStatement from None
     if not exact:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from approvals.rules import basis
+from approvals.rules import agent_evidence, basis
+from approvals.rules.agent_evidence import Item
 from approvals.rules.basis import Read
 
 MAX_CALL_ID = 128
@@ -33,6 +34,7 @@ class Proposal:
     dry_run: bool = False
     supersedes: str | None = None
     based_on: tuple[Read, ...] = ()
+    evidence: tuple[Item, ...] = ()
     fault: str = ""
 
 
@@ -47,10 +49,10 @@ def read_call(raw: Any) -> Proposal:
         arguments=raw.get("arguments"),
     )
     outcome = raw.get("intended_outcome")
-    reads = basis.read(raw.get("based_on"))
+    reads, evidence = basis.read(raw.get("based_on")), agent_evidence.read_evidence(raw.get("evidence"))
     fault = _shape_fault(raw, {} if outcome is None else outcome)
-    if fault or reads is None:
-        return replace(known, fault=fault or basis.SHAPE)
+    if fault or reads is None or evidence is None:
+        return replace(known, fault=fault or (basis.SHAPE if reads is None else agent_evidence.SHAPE))
     outcome = outcome or {}
     return replace(
         known,
@@ -64,6 +66,7 @@ def read_call(raw: Any) -> Proposal:
         dry_run=raw.get("dry_run") is True,
         supersedes=raw.get("supersedes"),
         based_on=reads,
+        evidence=evidence,
     )
 
 

@@ -60,7 +60,11 @@ _ENDS_WAITING = SETTLED | {"REVIEW_REQUIRED"}
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call; `arguments` is an object, or the text of one as a model wrote it."""
+    """One tool call; `arguments` is an object, or the text of one as a model wrote it.
+
+    `evidence` is what the agent says that the call rests on, each with a `statement`, a `link` or an
+    `id`: whoever approves is shown it as the agent's unverified statement, and it decides nothing.
+    """
 
     tool: str
     arguments: Mapping[str, Any] | str
@@ -70,6 +74,7 @@ class Call:
     depends_on: Sequence[str] = ()
     acknowledges: Sequence[str] = ()
     based_on: Sequence[Mapping[str, Any]] = ()
+    evidence: Sequence[Mapping[str, str]] = ()
     dry_run: bool = False
     supersedes: str | None = None
 
@@ -83,6 +88,7 @@ class Call:
             "depends_on": list(self.depends_on),
             "acknowledges": list(self.acknowledges),
             "based_on": list(self.based_on),
+            "evidence": [dict(each) for each in self.evidence],
             "dry_run": self.dry_run,
             "supersedes": self.supersedes,
         }

@@ -664,6 +664,12 @@ class EditOfRequest(Answer):
     expectations_dropped: list[DroppedExpectation]
 
 
+class EvidenceItem(Answer):
+    statement: str | None = None
+    link: str | None = None
+    id: str | None = None
+
+
 class Approval(ApprovalRow):
     covers: dict[str, Any] = Field(description="What a vote signs, apart from the vote itself.")
     covers_digest: str
@@ -673,6 +679,9 @@ class Approval(ApprovalRow):
     may_vote: bool
     quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
+    agent_evidence: list[EvidenceItem] = Field(
+        description="What the agent says that its call rests on: its own statement, unverified. Links are not followed."
+    )
     edit: EditOfRequest | None = Field(description="The edit that made this request; null where nobody edited it.")
     contradictions: list[Contradiction] = Field(description="Where the agent's own words contradict the payload.")
     baseline: Baseline | None = Field(description="The target as people were asked on it; null where none is read.")

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.operations import attention, standing, votes
-from approvals.queries import asking, sessions
+from approvals.queries import asking, calls, sessions
 from approvals.queries import voting as voting_read
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
@@ -94,6 +94,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         _approval(approval)
         | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
         | {"edit": edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None}
+        | {"agent_evidence": [each.document() for each in calls.evidence_brought(action)]}
         | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}
         | {"keys": voting.keys(caller), "quorum": having_a_say.document(seen)}
         | {"baseline": target.baseline(approval), "drift": target.drift(approval)}

@@ -9,6 +9,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
+from approvals.rules import agent_evidence
 from ledger.rules.outcomes import Outcome
 
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
@@ -155,8 +156,67 @@ class SurfaceBody(Body):
     ]
 
 
+def _texts(most: int, description: str) -> dict[str, Any]:
+    return {"type": "array", "maxItems": most, "items": {"type": "string"}, "description": description}
+
+
+_CALL: dict[str, Any] = {
+    "type": "object",
+    "description": "One call. The gate reads it; a shape that is wrong is answered for this call alone.",
+    "required": ["call_id", "tool", "arguments"],
+    "properties": {
+        "call_id": {"type": "string", "maxLength": 128, "description": "The same id and body get the first answer."},
+        "tool": {"type": "string"},
+        "arguments": {"description": "An object, or the text of one as a model wrote it."},
+        "goal": {"type": "string", "description": "The pinned goal in the same words; or send `pin_hash`."},
+        "pin_hash": {"type": "string"},
+        "target_resource": {"type": "string", "description": "Refused unless the arguments name the same target."},
+        "intended_outcome": {
+            "type": "object",
+            "properties": {
+                "target_resource": {"type": "string"},
+                "expected_predicates": _texts(100, "Predicates to check besides those of the contract."),
+            },
+        },
+        "depends_on": _texts(100, "Actions that must have succeeded."),
+        "acknowledges": _texts(100, "Failed actions that the agent knows of and goes on from."),
+        "based_on": {
+            "type": "array",
+            "maxItems": 50,
+            "description": "Reads that the call rests on; refused where one is stale.",
+            "items": {
+                "type": "object",
+                "required": ["resource", "read_at"],
+                "properties": {
+                    "resource": {"type": "string"},
+                    "read_at": {"type": "string", "format": "date-time"},
+                    "version": {},
+                },
+            },
+        },
+        "evidence": {
+            "type": "array",
+            "maxItems": agent_evidence.MAX_ITEMS,
+            "description": "What the agent says that its call rests on. Shown to the approver as the agent's unverified"
+            " statement; it changes no check and is never executed.",
+            "items": {
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": False,
+                "properties": {
+                    name: {"type": "string", "minLength": 1, "maxLength": most}
+                    for name, most in agent_evidence.LONGEST.items()
+                },
+            },
+        },
+        "dry_run": {"type": "boolean", "description": "Judge and note it, and make no action."},
+        "supersedes": {"type": "string", "description": "The ended action that this call stands in for."},
+    },
+}
+
+
 class CallsBody(Body):
-    calls: Annotated[list[Any], Field(min_length=1, max_length=100)]
+    calls: Annotated[list[Any], Field(min_length=1, max_length=100, json_schema_extra={"items": _CALL})]
 
 
 class ExecutorBody(Body):

@@ -37,6 +37,16 @@ def committed(tenant_id: UUID, pointer: UUID) -> str:
     return str(rows[0][0])
 
 
+def first_piece(tenant_id: UUID, subject_id: UUID, purpose: str) -> tuple[UUID, str] | None:
+    """Pointer and salted commitment of a subject's first evidence of one purpose, without opening it."""
+    rows = ask(
+        "SELECT id, commitment FROM ledger_evidence WHERE tenant_id = $1 AND subject_id = $2 AND purpose = $3"
+        " ORDER BY observed_at, id LIMIT 1",
+        *(tenant_id, subject_id, purpose),
+    )
+    return (rows[0][0], str(rows[0][1])) if rows else None
+
+
 def evidence_of(tenant_id: UUID, subject_id: UUID) -> list[Evidence]:
     """The evidence rows of a subject, oldest first, without opening them."""
     found = Evidence.objects.filter(tenant_id=tenant_id, subject_id=subject_id)

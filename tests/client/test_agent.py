@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
 from counterfoil import problems
-from counterfoil.agent import Agent, Call
+from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.backoff import Backoff
 from counterfoil.connection import Connection
 from counterfoil.trace import Trace, new_trace, read_trace
@@ -84,6 +86,23 @@ def test_a_call_names_the_pin_unless_it_restates_the_goal(console, agent):
     assert "goal" not in first
     assert second["goal"] == "Refund order 1"
     assert "pin_hash" not in second
+
+
+@pytest.mark.req("R-AP-04")
+def test_a_call_brings_what_the_agent_says_that_it_rests_on(console, agent):
+    """The blocking agent and the awaited one send the same call."""
+    said = [{"statement": "The customer wrote that it arrived broken.", "id": "ticket/7"}]
+    call = Call(tool="issue_refund", arguments={"order_id": "1"}, evidence=said)
+
+    async def there():
+        async with AsyncAgent(url=console.url, key="k", agent_id="shop-assistant") as other:
+            session = await other.open_session(goal="Refund order 1", ttl_seconds=60)
+            await session.call(call)
+
+    _open(agent).call(call)
+    asyncio.run(there())
+    assert [seen.body["calls"][0]["evidence"] for seen in console.to("/calls")] == [said, said]
+    assert "evidence" not in Call(tool="issue_refund", arguments={}).body(goal=None, pin_hash="h")
 
 
 def test_a_refused_call_is_an_answer_and_its_neighbours_stand(agent):

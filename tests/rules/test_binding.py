@@ -23,6 +23,7 @@ COVERAGE = Coverage(
     payload_hash="11" * 32,
     payload_commitment="1a" * 32,
     payload_length=42,
+    evidence_commitment="1b" * 32,
     tool="issue_refund",
     tool_version="1.2.0",
     contract_digest="22" * 32,
@@ -98,6 +99,13 @@ def test_reading_undoes_writing_for_any_text_verdict_and_time(text, verdict, at)
     assert binding.read_statement(binding.statement(coverage, vote)) == (coverage, vote)
 
 
+def test_a_statement_from_before_evidence_is_read_as_one_without():
+    """Whoever was asked before an update may still answer after it."""
+    before = binding.statement(COVERAGE, VOTE, version=2)
+    assert "evidence_commitment" not in parse(before)["covers"]
+    assert binding.read_statement(before) == (replace(COVERAGE, evidence_commitment=""), VOTE)
+
+
 def other_than(name):
     return 2 if isinstance(getattr(COVERAGE, name), int) else "other"
 
@@ -135,7 +143,7 @@ def test_a_statement_names_every_part_that_must_be_bound():
     """B1: the column Statement of the table of bound fields."""
     said = parse(binding.statement(COVERAGE, VOTE))
 
-    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 2, "vote")
+    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 3, "vote")
     assert said["payload"] == {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}
     assert set(said) == {"domain", "version", "type", "covers", "payload", "vote"}
     assert set(said["covers"]) == set(COVERED)
@@ -204,7 +212,8 @@ def damaged_statements():
     yield binding.statement(COVERAGE, VOTE) + b" "
     yield canonical(said | {"domain": "other"})
     yield canonical(said | {"version": 1})
-    yield canonical(said | {"version": 3})
+    yield canonical(said | {"version": 2})
+    yield canonical(said | {"version": 4})
     yield canonical(said | {"type": "grant"})
     yield canonical(said | {"vote": said["vote"] | {"groups": "reviewers"}})
     yield canonical(said | {"vote": said["vote"] | {"groups": [1]}})

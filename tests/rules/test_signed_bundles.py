@@ -37,7 +37,9 @@ class Scene:
     state: str = "ACTIVE"
     key: dict[str, Any] = field(default_factory=dict)
     answer: Callable[[Authenticator, bytes], dict[str, Any]] = lambda one, asked: one.answer(asked)
-    version: int = 2
+    version: int = 3
+    brought: bytes | None = None
+    covers: dict[str, Any] = field(default_factory=dict)
     has_assertion: bool = True
     has_key: bool = True
 
@@ -51,14 +53,18 @@ class Scene:
             "reason_commitment": commitment("reason", SALT, b"I looked."),
             "log_size": 0,
         }
-        covers = {"approval_id": "ap-1", "payload_hash": "ab" * 32}
-        return canonical({"version": self.version, "covers": covers, "vote": vote | self.vote})
+        covers = {"approval_id": "ap-1", "action_id": "ac-1", "payload_hash": "ab" * 32}
+        covers |= {"evidence_commitment": ""} if self.version >= 3 else {}
+        return canonical({"version": self.version, "covers": covers | self.covers, "vote": vote | self.vote})
 
     def log(self) -> Log:
         log = Log()
         log.add("log/log-1", "log_opened", "OPEN")
         if self.has_key:
             self._key(log)
+        if self.brought is not None:
+            brought = {"payload": b"{}", "agent_evidence": self.brought}
+            log.add("action/ac-1", "proposed", "PROPOSED", by=("agent", "a-1"), entry=None, evidence=brought)
         log.add("approval/ap-1", "approval_requested", "REQUESTED", detail={"payload_hash": "ab" * 32})
         statement = self.statement()
         told = {
@@ -124,8 +130,31 @@ def test_statements_of_the_first_version_stay_verifiable():
     assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "no votes")
 
 
+def test_statements_of_the_second_version_stay_verifiable():
+    report = judged(Scene(version=2))
+    assert (report.worst, report.looked["signatures"]) == (Verdict.VERIFIED, "1 passkey signatures")
+
+
 def test_a_statement_of_a_version_to_come_is_not_called_verified():
-    assert judged(Scene(version=3)).worst is Verdict.UNKNOWN
+    assert judged(Scene(version=4)).worst is Verdict.UNKNOWN
+
+
+def test_a_statement_names_the_evidence_that_the_agent_brought():
+    log = Scene(brought=b'[{"statement":"They wrote."}]').log()
+    (digest,) = (
+        each["digest"]
+        for event in log.events
+        for each in json.loads(event.data)["commitments"]
+        if each["purpose"] == "agent_evidence"
+    )
+    report = judged(Scene(brought=b'[{"statement":"They wrote."}]', covers={"evidence_commitment": digest}))
+    assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+
+
+@pytest.mark.parametrize("named", ["", "cd" * 32])
+def test_a_statement_about_other_evidence_than_the_action_was_proposed_with_is_broken(named):
+    scene = Scene(brought=b'[{"statement":"They wrote."}]', covers={"evidence_commitment": named})
+    assert "names other evidence than its action was proposed with" in broken(scene)
 
 
 def test_a_signature_by_another_key_is_broken():

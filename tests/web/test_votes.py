@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from threading import Barrier
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,8 @@ from django.db import connection
 from approvals.queries import sessions, voting
 from approvals.rules import binding
 from console.models import Membership
-from ledger.queries import acting, record
+from ledger.queries import acting, opening, record
+from ledger.rules.canonical import parse
 from ledger.tenancy import tenancy
 from tests.workshop import DELETE, GOAL, Clock, Workshop, workshop
 
@@ -34,7 +36,78 @@ def noted(shop: Workshop, approval: dict[str, Any]) -> list[tuple[str, str]]:
     return [(event.kind, (detail or {}).get("code", "")) for event, _, detail in history]
 
 
-@pytest.mark.req("R-AP-04", "R-PA-11")
+EVIDENCE = [
+    {"statement": "The new policy replaced it on 1 March."},
+    {"link": "https://wiki.example/policies", "id": "ticket/7"},
+]
+
+
+@pytest.mark.req("R-AP-04")
+def test_a_reviewer_sees_the_whole_request_and_what_its_agent_says_it_rests_on(shop: Workshop):
+    """Payload, target, predicates, evidence, ask, class, reversibility; the evidence as the agent's own statement."""
+    action_id = shop.call(evidence=EVIDENCE)["action_id"]
+    approval = shop.approval_of(action_id)
+    assert approval["agent_evidence"] == EVIDENCE
+    page = unescape(shop.reviewer.client.get(f"/t/{shop.slug}/approvals/{approval['approval_id']}").content.decode())
+    statement = page[page.index('data-part="claims"') :]
+    statement = statement[: statement.index("</section>")]
+    assert '<h2 id="claims">Agent\'s statement</h2><span class="note">unverified</span>' in statement
+    assert "<dt>It states</dt><dd>The new policy replaced it on 1 March.</dd>" in statement
+    # The link of an agent is text: the page leads nowhere that an agent wishes.
+    assert "<dt>It refers to</dt><dd>https://wiki.example/policies</dd>" in statement
+    assert "<dt>It names</dt><dd>ticket/7</dd>" in statement
+    for shown in (
+        DELETE["path"],
+        "document/policies/returns.md",
+        "sa.exists",
+        GOAL,
+        "Medium-risk write",
+        "Irreversible",
+    ):
+        assert shown in page, shown
+
+
+@pytest.mark.req("R-AP-04")
+def test_a_vote_signs_the_evidence_that_was_shown_and_nothing_runs_it(shop: Workshop):
+    made = shop.call(evidence=EVIDENCE)
+    approval = shop.approval_of(made["action_id"])
+    with tenancy(shop.tenant):
+        pointer, commitment = opening.first_piece(shop.tenant, UUID(made["action_id"]), "agent_evidence") or ("", "")
+        assert parse(opening.opened(shop.tenant, UUID(str(pointer))) or b"") == EVIDENCE
+        event, _, detail = record.history(shop.tenant, UUID(made["action_id"]))[0]
+    assert approval["covers"]["evidence_commitment"] == commitment
+    promised = parse(bytes(event.envelope))["commitments"]
+    assert commitment in [each["digest"] for each in promised if each["purpose"] == "agent_evidence"]
+    assert "The new policy replaced it" not in str(detail)
+    assert shop.vote(approval).status_code == 201
+    with tenancy(shop.tenant):
+        vote = voting.votes_of(shop.tenant, UUID(approval["approval_id"]))[0]
+    assert binding.read_statement(bytes(vote.statement))[0].evidence_commitment == commitment
+    (order,) = shop.claim()
+    started = shop.start(order).json()
+    assert started["payload"] == DELETE
+    assert "The new policy replaced it" not in str(started)
+
+
+def test_a_request_without_evidence_covers_none(shop: Workshop, approval: dict[str, Any]):
+    assert (approval["agent_evidence"], approval["covers"]["evidence_commitment"]) == ([], "")
+
+
+@pytest.mark.req("R-AP-04")
+def test_evidence_of_another_shape_refuses_its_call_alone_and_says_what_is_wanted(shop: Workshop):
+    session = shop.session()
+    calls = [
+        {"call_id": name, "tool": "delete_document", "arguments": DELETE | {"path": f"old/{name}.md"}, **more}
+        for name, more in {"bad": {"evidence": [{"claim": "It is old."}]}, "good": {}}.items()
+    ]
+    sent = {"calls": [each | {"pin_hash": session["pin"]["hash"]} for each in calls]}
+    bad, good = shop.agent.post(f"/sessions/{session['session_id']}/calls", sent).json()["results"]
+    assert (bad["accepted"], bad["result"]["error"]["code"]) == (False, "UNPARSEABLE_ARGUMENTS")
+    assert bad["result"]["error"]["message"].startswith("`evidence` is a list of at most 20 items, each with")
+    assert good["accepted"] is True
+
+
+@pytest.mark.req("R-PA-11")
 def test_a_reviewer_is_shown_what_they_decide_about(shop: Workshop, approval: dict[str, Any]):
     assert approval["payload"] == DELETE
     assert approval["covers"]["target_resource"] == "document/policies/returns.md"
