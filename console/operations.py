@@ -97,6 +97,14 @@ def create_key(
     return secret
 
 
+def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: datetime) -> None:
+    """Put on a key's record that it tried to write what its kind may not (R-TC-14)."""
+    key = ApiKey.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=key.id, kind="credential")
+    happening = ledger.Happening(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
+    ledger.append(head, happening, actor=by, at=at)
+
+
 def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
     """End a key at once; the next request with it is refused."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="credential")

@@ -278,6 +278,8 @@ EVENTS: Final[dict[str, str]] = {
     "agent_flagged": "Agent flagged",
     "agent_flag_cleared": "Flag cleared",
     "agent_revoked": "Agent revoked",
+    "registration_altered": "Agent's registration was altered at rest",
+    "write_refused": "Agent's key refused: not its to write",
     "executor_registered": "Executor registered",
     "system_registered": "System registered",
     "contract_registered": "Contract registered",

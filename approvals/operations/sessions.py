@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -112,12 +113,28 @@ def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, Agen
             at=at,
             max_age_s=wish.max_registry_age_s,
         )
+    except registry.RegistryFingerprintMismatch as refusal:
+        assert agent is not None
+        refusal.afterwards = partial(_note_altered, tenant_id, agent, at=at)
+        raise
     except (OSError, ValueError, DatabaseError):
         log.exception("the registry could not be read")
         raise RegistryUnreadable from None
     assert agent is not None
     assert version is not None
     return agent, version, entry
+
+
+def _note_altered(tenant_id: UUID, agent: Agent, *, at: datetime) -> None:
+    """Put on record that an agent's registration is not the one that was sealed (R-CR-05)."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+    said = {
+        "security": True,
+        "code": registry.RegistryFingerprintMismatch.code,
+        "agent_id": agent.agent_id,
+        "version": agent.version,
+    }
+    ledger.append(head, ledger.Happening(kind="registration_altered", detail=said), actor=ledger.SYSTEM, at=at)
 
 
 def _open_on_record(session: Session, *, at: datetime) -> None:

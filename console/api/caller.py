@@ -21,6 +21,7 @@ from console.api import rate
 from ledger.operations.record import Actor
 from ledger.rules.canonical import digest
 from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
 
 _ACTOR_KINDS = {"agent": "agent", "exec": "executor", "oper": "operator", "audit": "auditor"}
 
@@ -161,6 +162,8 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def checked(request: Any, *args: Any, **kwargs: Any) -> Any:
             caller: Caller = request.auth
             if caller.kind not in kinds and not caller.roles & frozenset(kinds):
+                if caller.kind == "agent" and request.method != "GET":
+                    _note_refused(caller, request.path)
                 raise NotAllowed
             return view(request, *args, **kwargs)
 
@@ -168,6 +171,12 @@ def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return with_types_of(view, checked)
 
     return around
+
+
+def _note_refused(caller: Caller, path: str) -> None:
+    """An agent that tries to write what only others may is on record, in a transaction of its own."""
+    with tenancy(caller.tenant_id):
+        operations.note_refused_write(tenant_id=caller.tenant_id, by=caller.actor, path=path, at=timezone.now())
 
 
 def _describe(kinds: tuple[str, ...], operation: Any) -> None:

@@ -116,7 +116,6 @@ def test_nesting_beyond_the_bound_is_refused_by_writer_and_reader(depth):
         read('{"a":' * depth + "1" + "}" * depth)
 
 
-@pytest.mark.req("R-AP-22")
 @pytest.mark.parametrize(
     "value",
     [
@@ -147,7 +146,6 @@ def test_a_value_outside_the_profile_is_refused_wherever_it_stands(value):
             canonical(document)
 
 
-@pytest.mark.req("R-AP-22")
 @pytest.mark.parametrize(
     "text",
     [

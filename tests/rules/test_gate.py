@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -447,6 +448,22 @@ def test_reads_of_another_shape_make_the_call_unreadable(raw):
     assert judge(gate.read_call({"call_id": "c", "tool": "list_orders", "based_on": raw})).code == (
         "UNPARSEABLE_ARGUMENTS"
     )
+
+
+@pytest.mark.req("R-AP-22")
+def test_the_hash_of_a_payload_is_of_its_canonical_json_whatever_the_spelling():
+    def hashed(arguments):
+        verdict = judge(replace(CALL, arguments=arguments))
+        assert verdict.accepted, verdict
+        return verdict.payload_hash
+
+    first = hashed({"order_id": "17", "amount": 5})
+    assert first == sha256(b'{"amount":5,"order_id":"17"}').hexdigest()
+    assert hashed({"amount": 5, "order_id": "17"}) == first
+    assert hashed(' { "order_id" : "\\u00317",\n"amount":5 } ') == first
+    assert hashed({"order_id": "17", "amount": 6}) != first
+    # A number and its text are two payloads, where a tool takes both.
+    assert digest(canonical({"order_id": 1})) != digest(canonical({"order_id": "1"}))
 
 
 @pytest.mark.req("R-AP-04")

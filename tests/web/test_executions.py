@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from threading import Barrier
@@ -19,9 +20,10 @@ from approvals.operations import grant_keys
 from approvals.queries import asking, executing
 from approvals.rules import grants
 from approvals.tasks import lapse
+from console.models import ApiKey
 from console.operations import UnknownScope
 from counterfoil.proof import read_claims
-from ledger.queries import opening
+from ledger.queries import opening, record
 from ledger.tenancy import tenancy
 from reviews import queries as after
 from tests.callers import Api, key_for
@@ -602,7 +604,7 @@ def test_raw_output_is_for_compliance_only(shop: Workshop):
     assert secret in shop.person("compliance", name="comply@orchid").client.get(page).content.decode()
 
 
-@pytest.mark.req("R-MC-13", "R-TC-14", "R-LE-18")
+@pytest.mark.req("R-MC-13", "R-LE-18")
 def test_an_agent_sees_states_and_reports_of_its_action_and_nothing_else(shop: Workshop):
     started = shop.started()
     error = {"code": "BROKE", "message": "secret-in-message"}
@@ -616,7 +618,39 @@ def test_an_agent_sees_states_and_reports_of_its_action_and_nothing_else(shop: W
         assert "secret-in-message" not in shop.agent.get(f"/actions/{action_id}{path}").content.decode()
 
 
-@pytest.mark.req("R-TC-14", "R-LE-18", "R-OB-09", "R-TG-01")
+@pytest.mark.req("R-TC-14")
+def test_an_agent_key_sets_no_status_by_any_route_and_each_try_is_on_record(shop: Workshop):
+    """Every write of the API is tried; those of others are refused and noted, its own carry no status."""
+    started = shop.started()
+    action_id, before = started["action_id"], shop.path(started["action_id"])
+    with tenancy(shop.tenant):
+        key = ApiKey.objects.get(kind="agent")
+    paths = shop.agent.get("/openapi.json").json()["paths"]
+    named = {"action_id": action_id, "attempt": "1", "number": "1"}
+    tried = []
+    for template in sorted(path for path, methods in paths.items() if "post" in methods):
+        path = re.sub(r"{(\w+)}", lambda name: named.get(name[1], str(uuid4())), template).removeprefix("/api/v1")
+        answer = shop.agent.post(path, {"state": "RECONCILED_SUCCESS", "status": "success"})
+        if answer.status_code == 403 and answer.json()["code"] == "FORBIDDEN":
+            tried.append(f"/api/v1{path}")
+        else:
+            assert answer.status_code in (400, 401, 403, 404, 405, 409, 422), (path, answer.content)
+    assert refused(shop.observe(started, by=shop.agent)) == (403, "FORBIDDEN")
+    tried.append(f"/api/v1/actions/{action_id}/executions/1/observations")
+    assert len(tried) > 10
+    assert shop.path(action_id) == before
+    with tenancy(shop.tenant):
+        history = record.history(shop.tenant, key.id)
+    assert [detail["path"] for event, _, detail in history if event.kind == "write_refused"] == tried
+
+    other = DELETE | {"path": "old/other.md"}
+    said = {"state": "RECONCILED_SUCCESS", "status": "success", "result": {"status": "success"}}
+    ignored = shop.call(arguments=other, **said)
+    assert (ignored["state"], ignored["result"]["status"]) == ("VALIDATED", "pending")
+    assert shop.path(ignored["action_id"]) == ["PROPOSED", "VALIDATED"]
+
+
+@pytest.mark.req("R-LE-18", "R-OB-09", "R-TG-01")
 def test_an_agent_key_neither_starts_nor_reports_nor_decides(shop: Workshop):
     order = shop.claimed()
     assert refused(shop.start(order, by=shop.agent)) == (403, "FORBIDDEN")

@@ -190,6 +190,24 @@ def test_the_version_of_the_boundary_is_recorded_with_every_call_that_was_judged
     assert entry["policy_context"]["autonomy_boundary_version"] == "night"
 
 
+@pytest.mark.req("R-RC-11")
+def test_a_request_whose_target_is_outside_the_authorised_scope_is_refused_at_validation(shop: Workshop):
+    """The observed target is compared with that scope in tests/rules/test_predicates.py."""
+    within = {"name": "scope", "when": "!target.resource.startsWith('document/old/')", "reason": "Only old documents."}
+    limit(shop, "scoped", outside=[within])
+    session = shop.session()
+    refused = one(shop, session, arguments=DELETE)
+    assert (code(refused), refused["action_id"]) == ("OUTSIDE_AUTONOMY", None)
+    assert refused["result"]["error"]["message"] == "Only old documents."
+    # A target that the call only claims does not bring it inside.
+    claimed = one(shop, session, arguments=DELETE, target_resource="document/old/one.md")
+    assert (code(claimed), claimed["action_id"] is None or claimed["state"] == "FAILED") == (
+        "ARGUMENT_HALLUCINATION",
+        True,
+    )
+    assert one(shop, session, arguments=DELETE | {"path": "old/one.md"})["accepted"] is True
+
+
 def test_many_calls_at_once_take_exactly_what_there_is(committed_db: Any):
     shop = workshop("orchid").set_up()
     limit(shop, budgets=[CALLS | {"calls": 5}, CALLS | {"name": "b", "calls": 9}])

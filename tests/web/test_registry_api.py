@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from django.utils import timezone
 
-from approvals.models import Agent, AgentVersion, Call
+from approvals.models import Agent, Call
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.callers import Api
-from tests.workshop import GOAL, TOOLS, Clock, Workshop, contract
+from tests.workshop import DELETE, GOAL, TOOLS, Clock, Workshop, contract, workshop
 
 AGENT = {"agent_id": "clerk", "version": "1", "tools": ["delete_document"], "output_tags": ["letters"]}
 
@@ -91,26 +92,32 @@ def test_a_revoked_agent_is_refused_as_one_that_never_was(shop: Workshop):
 
 
 @pytest.mark.req("R-CR-05")
-def test_a_registration_altered_at_rest_is_refused(shop: Workshop):
-    with tenancy(shop.tenant):
-        row = AgentVersion.objects.get(agent_id="librarian")
-    forged = AgentVersion(
-        tenant_id=row.tenant_id,
-        id=uuid4(),
-        agent_id="librarian",
-        version="2",
-        tools=[*TOOLS, "everything"],
-        registered_by=row.registered_by,
-        registered_at=row.registered_at,
-        fingerprint=row.fingerprint,
-    )
-    with tenancy(shop.tenant):
-        forged.save(force_insert=True)
-    shop.operator_key.post("/agents", {"agent_id": "librarian", "version": "1", "tools": list(TOOLS)})
-    with tenancy(shop.tenant):
-        Agent.objects.filter(agent_id="librarian").update(version="2")
+def test_a_registration_altered_at_rest_is_refused_and_on_record(
+    committed_db: Any, superuser_connection: psycopg.Connection
+):
+    shop = workshop("orchid").set_up()
     body = {"agent_id": "librarian", "goal": GOAL, "ttl_seconds": 60}
+    session = shop.session()
+    with superuser_connection.transaction():
+        superuser_connection.execute("ALTER TABLE approvals_agentversion DISABLE TRIGGER ALL")
+        altered = superuser_connection.execute(
+            "UPDATE approvals_agentversion SET tools = tools || '[\"everything\"]' WHERE agent_id = 'librarian'"
+        )
+        assert altered.rowcount == 1
     assert refused(shop.agent.post("/sessions", body)) == (403, "REGISTRY_FINGERPRINT_MISMATCH")
+    with tenancy(shop.tenant):
+        event, _, detail = record.history(shop.tenant, Agent.objects.get(agent_id="librarian").id)[-1]
+    assert (event.kind, event.actor_kind) == ("registration_altered", "system")
+    assert detail == {
+        "security": True,
+        "code": "REGISTRY_FINGERPRINT_MISMATCH",
+        "agent_id": "librarian",
+        "version": "1",
+    }
+    # The session that was open before gets nothing through either.
+    call = {"call_id": "c", "tool": "delete_document", "arguments": DELETE, "pin_hash": session["pin"]["hash"]}
+    answer = shop.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}).json()["results"][0]
+    assert (answer["accepted"], answer["errors"][0]["code"]) == (False, "REGISTRY_FINGERPRINT_MISMATCH")
 
 
 @pytest.mark.req("R-CR-06")
