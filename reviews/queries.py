@@ -455,6 +455,9 @@ def guarded(verdict: GuardVerdict) -> dict[str, Any]:
     return orjson.loads(data) if data is not None else {}
 
 
+_SAID = "FROM reviews_observation AS seen WHERE seen.tenant_id = run.tenant_id AND seen.action_id = run.action_id"
+_CLAIMED = f"EXISTS (SELECT {_SAID} AND claimed_success)"
+_ONLY_FAILED = f"EXISTS (SELECT {_SAID}) AND NOT EXISTS (SELECT {_SAID} AND status <> 'failed')"
 _SIGNS = (
     "SELECT 'claim', code, count(*) FROM reviews_guardverdict, jsonb_array_elements_text(codes) AS code"
     " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY code"
@@ -462,8 +465,12 @@ _SIGNS = (
     " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY status"
     " UNION ALL SELECT 'discrepancy', discrepancy, count(DISTINCT action_id) FROM reviews_run"
     " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY discrepancy"
-    " UNION ALL SELECT 'consistency', consistency, count(DISTINCT action_id) FROM reviews_run"
-    " WHERE tenant_id = $1 AND id >= $2 AND id < $3 GROUP BY consistency"
+    " UNION ALL SELECT 'overclaimed', discrepancy, count(DISTINCT action_id) FROM reviews_run AS run"
+    f" WHERE tenant_id = $1 AND id >= $2 AND id < $3 AND {_CLAIMED} GROUP BY discrepancy"
+    " UNION ALL SELECT 'consistency', consistency, count(DISTINCT action_id) FROM reviews_run AS run"
+    f" WHERE tenant_id = $1 AND id >= $2 AND id < $3 AND result = 'PENDING' AND {_CLAIMED} GROUP BY consistency"
+    " UNION ALL SELECT 'underclaimed', result, count(DISTINCT action_id) FROM reviews_run AS run"
+    f" WHERE tenant_id = $1 AND id >= $2 AND id < $3 AND {_ONLY_FAILED} GROUP BY result"
 )
 
 

@@ -19,7 +19,7 @@ from console.gate_record import Period
 from console.http import Request, in_tenant
 from console.views.agents import agent_tabs
 from ledger.queries import storage
-from reviews.rules.success_patterns import PATTERNS
+from reviews.rules.success_patterns import MEANINGS, PATTERNS
 
 PAGE = 50
 OUTCOMES = [
@@ -122,7 +122,9 @@ def _slice(request: Request, name: str, over: Period, *, current: bool) -> dict[
 def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
     """The fourteen patterns of hallucinated success, with how often each was met."""
     met = patterns.met(tenant_id, since=over.since, until=over.until)
-    return [{"code": code, "name": PATTERNS[code], "times": times} for code, times in met.items()]
+    return [
+        {"code": code, "name": PATTERNS[code], "meaning": MEANINGS[code], "times": times} for code, times in met.items()
+    ]
 
 
 def _compared(now: Tally, earlier: Tally, slug: str, over: Period) -> list[dict[str, Any]]:

@@ -1,10 +1,12 @@
 """The fourteen patterns of hallucinated success, and what on record counts as one that was met (R-HS-01 to R-HS-15).
 
-1. A pattern is counted where something was kept from being told as done, or was told so and held back: what the gate
-   refused, what the guard found in a message, what a tool answered, what a reading showed, where an action came to.
-2. What the gate and the guard do counts each time. An answer, a reading and a state count once for each action and
+1. A pattern is counted where success was told, or about to be told, that was none: a call that the gate refused, a
+   claim that the guard found in a message, an answer that cannot be used, a tool's report that a reading contradicts.
+2. An answer that says no more than is so is no such sign: a target that accepts the work and finishes later, a timeout
+   that is read back, a read, an outcome that is kept as unknown until evidence settles it.
+3. What the gate and the guard do counts each time. An answer, a reading and a state count once for each action and
    word: to ask a lagging replica ten times is one finding.
-3. A code of the guard that is no pattern (a promise of what no tool can do, say) is counted by its own name only.
+4. A code of the guard that is no pattern (a promise of what no tool can do, say) is counted by its own name only.
 """
 
 from __future__ import annotations
@@ -32,12 +34,38 @@ PATTERNS: Final[dict[str, str]] = {
 }
 
 
+MEANINGS: Final[dict[str, str]] = {
+    "HS-01": "An agent claimed an action that was never called.",
+    "HS-02": "A call with wrong arguments was refused, so that nobody could tell of it as done.",
+    "HS-03": "A tool reported success, and a reading showed that nothing had changed.",
+    "HS-04": "All was reported or claimed as done, and only a part was.",
+    "HS-05": "A tool reported failure, and a reading showed that it had happened.",
+    "HS-06": "The same mutation was called again, or took effect more than once.",
+    "HS-07": "A replica that may lag would have confirmed a reported success, and was not believed.",
+    "HS-08": "A cache or an old reading would have confirmed a reported success, and was not believed.",
+    "HS-09": "A tool reported success before the systems behind it had the change.",
+    "HS-10": "An answer was no usable result, or was told as another than it was.",
+    "HS-11": "An agent claimed an action as done while it was still being verified.",
+    "HS-12": "Something else than what was authorised was changed, or claimed.",
+    "HS-13": "A reversal was taken as having worked, and had not.",
+    "HS-14": "An agent told an unknown outcome as known.",
+}
+"""What each count is a count of, as the page says it."""
+
+
 class Kept(StrEnum):
-    """Where a finding is kept."""
+    """Where a finding is kept.
+
+    OVERCLAIMED is what readings found of actions whose tool had reported success, UNDERCLAIMED their result where the
+    tool had reported nothing but failure. CONSISTENCY is of sources that would have confirmed a reported success, and
+    were not believed.
+    """
 
     REFUSAL = "refusal"
     CLAIM = "claim"
     ANSWER = "answer"
+    OVERCLAIMED = "overclaimed"
+    UNDERCLAIMED = "underclaimed"
     DISCREPANCY = "discrepancy"
     CONSISTENCY = "consistency"
     STATE = "state"
@@ -62,14 +90,12 @@ WORDS: Final[dict[Kept, dict[str, str]]] = {
         "RECOVERY_OPEN": "HS-13",
         "UNKNOWN_FLATTENED": "HS-14",
     },
-    Kept.ANSWER: {"accepted": "HS-03", "pending": "HS-03", "timeout": "HS-05", "malformed": "HS-10"},
-    Kept.DISCREPANCY: {
-        "DUPLICATE_SIDE_EFFECT": "HS-06",
-        "PROPAGATION_DELAY": "HS-09",
-        "WRONG_TARGET_MODIFIED": "HS-12",
-    },
+    Kept.ANSWER: {"malformed": "HS-10"},
+    Kept.OVERCLAIMED: {"NO_OP_FAILURE": "HS-03", "PARTIAL_APPLICATION": "HS-04", "PROPAGATION_DELAY": "HS-09"},
+    Kept.UNDERCLAIMED: {"SUCCESS": "HS-05"},
+    Kept.DISCREPANCY: {"DUPLICATE_SIDE_EFFECT": "HS-06", "WRONG_TARGET_MODIFIED": "HS-12"},
     Kept.CONSISTENCY: {"REPLICA": "HS-07", "CACHE": "HS-08"},
-    Kept.STATE: {"PARTIALLY_COMMITTED": "HS-04", "COMPENSATION_FAILED": "HS-13", "UNKNOWN": "HS-14"},
+    Kept.STATE: {"COMPENSATION_FAILED": "HS-13"},
 }
 """Which pattern each word is a sign of."""
 

@@ -10,12 +10,15 @@ from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.guard.codes import Violation
 from reviews.rules.observe import Status
 from reviews.rules.reading import Consistency
-from reviews.rules.success_patterns import PATTERNS, WORDS, Kept, counted
+from reviews.rules.success_patterns import MEANINGS, PATTERNS, WORDS, Kept, counted
+from reviews.rules.verdict import Result
 
 KNOWN = {
     Kept.REFUSAL: set(CODES),
     Kept.CLAIM: {str(each) for each in Violation},
     Kept.ANSWER: {str(each) for each in Status},
+    Kept.OVERCLAIMED: {str(each) for each in Discrepancy},
+    Kept.UNDERCLAIMED: {str(each) for each in Result},
     Kept.DISCREPANCY: {str(each) for each in Discrepancy},
     Kept.CONSISTENCY: {str(each) for each in Consistency},
     Kept.STATE: {str(each) for each in State},
@@ -26,6 +29,17 @@ KNOWN = {
 def test_each_of_the_fourteen_has_a_sign_on_record():
     assert {code for words in WORDS.values() for code in words.values()} == set(PATTERNS)
     assert len(PATTERNS) == 14
+    assert MEANINGS.keys() == PATTERNS.keys()
+
+
+@pytest.mark.parametrize("status", ["success", "failed", "accepted", "pending", "timeout", "partial"])
+def test_an_ordinary_answer_is_a_sign_of_nothing(status):
+    assert not any(counted([(Kept.ANSWER, {status: 3})]).values())
+
+
+@pytest.mark.parametrize("state", ["UNKNOWN", "ACCEPTED", "PENDING", "PARTIALLY_COMMITTED", "FAILED"])
+def test_an_outcome_that_is_told_as_it_is_is_a_sign_of_nothing(state):
+    assert not any(counted([(Kept.STATE, {state: 3})]).values())
 
 
 @pytest.mark.parametrize("kept", list(Kept))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.callers import new_client
-from tests.workshop import Clock, Workshop, result
+from tests.workshop import DELETE, Clock, Workshop, result
 
 
 def scraped(shop: Workshop) -> dict[str, float]:
@@ -59,7 +60,7 @@ def test_each_pattern_that_is_met_is_counted_under_its_code(shop: Workshop, cloc
     before = scraped(shop)
     assert {code for code in before if code.startswith("HS-")} == {f"HS-{number:02}" for number in range(1, 15)}
     assert sum(value for code, value in before.items() if code.startswith("HS-")) == 0
-    # A refused payload, the same call twice, an action that was never tried, and one whose tool did not answer in time.
+    # A refused payload, the same call twice, an action that was never tried; a timeout that nobody took for anything.
     shop.call(arguments={"file": "x.md"})
     session = shop.session()["session_id"]
     shop.agent.post(f"/sessions/{session}/guard", {"message": "I have deleted old/one.md."})
@@ -69,11 +70,41 @@ def test_each_pattern_that_is_met_is_counted_under_its_code(shop: Workshop, cloc
     shop.observe(started, result=result(status="timeout", evidence=None, error=timeout))
     after = scraped(shop)
     met = {code: after[code] for code in after if code.startswith("HS-") and after[code]}
-    assert met == {"HS-01": 1, "HS-02": 1, "HS-05": 1, "HS-06": 1, "HS-14": 1}
+    assert met == {"HS-01": 1, "HS-02": 1, "HS-06": 1}
     assert {code: times for code, times in shown(shop).items() if times} == met
     # They are those of a window, which passes.
     clock.forward(hours=25)
     assert {code for code, value in scraped(shop).items() if code.startswith("HS-") and value} == set()
+
+
+@pytest.mark.req("R-HS-15")
+def test_an_ordinary_asynchronous_answer_that_is_read_back_counts_for_nothing(
+    shop: Workshop, clock: Clock, tmp_path: Path
+):
+    started = shop.started()
+    shop.observe(started, result=result(status="accepted", evidence=None))
+    (tmp_path / "documents" / DELETE["path"]).unlink()
+    clock.forward(seconds=90)
+    assert shop.read_back(started["action_id"], clock) == "RECONCILED_SUCCESS"
+    assert not any(shown(shop).values())
+
+
+@pytest.mark.req("R-HS-15")
+def test_a_success_that_a_reading_contradicts_counts_once_and_the_page_says_what_it_is(shop: Workshop, clock: Clock):
+    shop.held(clock)
+    assert {code: times for code, times in shown(shop).items() if times} == {"HS-03": 1}
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/calls/hallucinations").content.decode()
+    assert "A tool reported success, and a reading showed that nothing had changed." in page
+
+
+def test_a_failure_that_a_reading_contradicts_is_counted(shop: Workshop, clock: Clock, tmp_path: Path):
+    started = shop.started()
+    error = {"code": "TIMED_OUT", "message": "No answer.", "phase": "unknown"}
+    shop.observe(started, result=result(status="failed", evidence=None, error=error))
+    (tmp_path / "documents" / DELETE["path"]).unlink()
+    clock.forward(seconds=90)
+    assert shop.read_back(started["action_id"], clock) == "RECONCILED_SUCCESS"
+    assert {code: times for code, times in shown(shop).items() if times} == {"HS-05": 1}
 
 
 def test_only_an_operators_or_auditors_key_reads_them(shop: Workshop):
