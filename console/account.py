@@ -99,7 +99,7 @@ def _found(runs: list[Any]) -> dict[str, Any]:
             found = after.findings(run)
         except CannotOpen:
             continue
-        if found.get("readings"):
+        if found.get("readings") or found.get("verdict", {}).get("checks"):
             return found
     return {}
 
@@ -160,6 +160,9 @@ def _read_back(told: Account) -> dict[str, Any]:
     if not told.runs:
         return {"actor": "not read yet" if told.attempts else "nothing was executed", "at": None, "proof": []}
     run = told.runs[-1]
+    if told.contract.answer_only:
+        proof = [{"href": told.page("evidence", run.pointer), "word": "answer checks"}]
+        return {"actor": "nothing was read back", "at": run.at, "proof": proof}
     actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
     return {"actor": actor, "at": run.at, "proof": [{"href": told.page("evidence", run.pointer), "word": "readback"}]}
 

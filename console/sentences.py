@@ -126,6 +126,8 @@ def _silent(said: Said) -> str:
 
 def _read(said: Said) -> str:
     source = said.entry.get("verification", {}).get("source")
+    if said.entry.get("side_effect_class") == "READ_ONLY" and not said.entry["verification"]["verified_state_pointer"]:
+        return f"{words.event(said.kind)}: {_reasoned(said)}"
     begin = f"Read back from {source}: " if source else f"{words.event(said.kind)}: "
     return begin + _reasoned(said)
 
@@ -212,6 +214,10 @@ _TOLD: Final[dict[str, Callable[[Said], str]]] = {
     "verification_waiting": _read,
     "verification_timed_out": _read,
     "verified": _read,
+    "answer_awaited": _read,
+    "answer_checked": _read,
+    "answered": _read,
+    "answer_refused": _classified,
     "reconciled": _read,
     "partially_reconciled": _classified,
     "reconciliation_failed": _classified,

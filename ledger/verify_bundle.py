@@ -1210,6 +1210,9 @@ NEEDS = {
     "REVIEW_REQUIRED>FAILED": "no_effect_remains reason_and_evidence",
     "REVIEW_REQUIRED>ABANDONED": "discrepancy_recorded reason_and_evidence",
 }
+# A tool that only reads has no effect to read back: the checks of its answer stand for a reading.
+STANDS_FOR = {"decisive_read": "changes_nothing"}
+READS = {"side_effect_class": "READ_ONLY"}
 
 
 def steps(text: str) -> frozenset[tuple[str, str]]:
@@ -1340,7 +1343,10 @@ class Subjects:
             return
         grounds = detail.get("grounds")
         named = set(map(str, grounds)) if isinstance(grounds, list) else set()
-        missing = set(NEEDS.get(f"{start}>{target}", "").split()) - named
+        if "changes_nothing" in named and (seen.document("entry") or READS).get("side_effect_class") != "READ_ONLY":
+            self._find(seen, "it says that it changes nothing, of a tool that does not only read")
+        needs = set(NEEDS.get(f"{start}>{target}", "").split())
+        missing = {need for need in needs - named if STANDS_FOR.get(need) not in named}
         if missing:
             self._find(seen, f"its step needs grounds that it does not name: {', '.join(sorted(missing))}")
 

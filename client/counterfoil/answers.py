@@ -282,5 +282,5 @@ class Outcome:
 
     @property
     def completed(self) -> bool:
-        """Whether it was done and confirmed: the only ground for telling anybody so."""
+        """Whether it was done and confirmed, or was a read that was answered: the only ground for telling so."""
         return self.report is not None and self.report.completed

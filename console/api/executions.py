@@ -30,13 +30,15 @@ from console.api.actions import seen
 from console.api.caller import Caller, admits, caller_of
 from console.api.document import body_of
 from console.api.edge import after_commit, answer, in_tenancy, once
-from console.api.results import read_result
+from console.api.results import evidence_in, read_result
 from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
+from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
+from ledger.rules.schemas import first_fault
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import cases, observations
+from reviews.operations import cases, observations, verification
 from reviews.tasks import verify_due
 
 router = Router(tags=["Executions"])
@@ -205,10 +207,11 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
     if row is None or executor is None or not executing.may_use(executor, caller.actor.id):
         raise UnknownExecutor("There is no such attempt here.")
     document, raw = read_result(request.body)
+    contract = sessions.disclosed_contract(caller.tenant_id, action.contract_digest)
     state = observations.observe(
         tenant_id=caller.tenant_id,
         action_id=action_id,
-        contract=sessions.disclosed_contract(caller.tenant_id, action.contract_digest),
+        contract=contract,
         answer=observations.Answer(
             attempt=attempt,
             timeout_s=row.timeout_s,
@@ -221,9 +224,26 @@ def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse
         by=caller.actor,
         at=at,
     )
+    if contract.answer_only:
+        by = _answerer(executor, contract, request.body)
+        state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
     leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
     after_commit(verify_due)
     return answer({"state": state}, 202)
+
+
+def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.Answerer:
+    """Who answered a read, and what the answer breaks of the contract's answer schema.
+
+    It is held against the answer as it was sent: in the record, fractions are text.
+    """
+    fault = first_fault(contract.result_schema, evidence_in(body)) if contract.result_schema else ""
+    return verification.Answerer(
+        executor_id=executor.executor_id,
+        tenant_id=executor.tenant_id,
+        tools=tuple(executor.tools),
+        schema_fault=fault,
+    )
 
 
 def _disclosed(action: Any) -> tuple[str, ...]:

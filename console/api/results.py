@@ -39,6 +39,15 @@ def read_result(body: bytes) -> tuple[dict[str, Any], bytes | None]:
     return document, (raw if isinstance(raw, str) else json.dumps(raw)).encode("utf-8", "replace")
 
 
+def evidence_in(body: bytes) -> Any:
+    """The evidence in a result as it was sent, with its numbers; None where there is none, or it cannot be read."""
+    try:
+        result = json.loads(body)["result"]
+    except (ValueError, RecursionError, KeyError):
+        return None
+    return result.get("evidence") if isinstance(result, dict) else None
+
+
 def _integer(text: str) -> int | str:
     # Python itself refuses to read very long numbers.
     return int(text) if len(text) < 18 and abs(int(text)) <= _MAX_INT else text

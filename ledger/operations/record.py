@@ -159,6 +159,8 @@ def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Dr
         head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
     )
     snapshot = _snapshot(head, happening)
+    if not entries.allows(snapshot, happening.grounds):
+        raise lifecycle.GroundsMissing("Only of a tool that reads can it be said that it changes nothing.")
     event_id = new_id(at)
     entry_bytes, entry_salt = _committed(snapshot)
     detail_bytes, detail_salt = _committed(_detail(happening))

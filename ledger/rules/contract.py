@@ -205,6 +205,11 @@ class Contract:
         return self.verification is not None
 
     @property
+    def answer_only(self) -> bool:
+        """Whether it only reads and names no check: its answer is all that can be judged."""
+        return not self.mutating and not self.verifiable
+
+    @property
     def predicates(self) -> tuple[str, ...]:
         """The contract's own predicates."""
         return self.verification.predicates if self.verification else ()

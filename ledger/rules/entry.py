@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from importlib import resources
 from typing import Any
@@ -18,6 +18,8 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
+from ledger.rules.effects import SideEffectClass
+from ledger.rules.lifecycle import Ground
 from ledger.rules.refusals import Refused
 
 Entry = dict[str, Any]
@@ -83,6 +85,13 @@ def summary(entry: Mapping[str, Any]) -> dict[str, Any]:
 def is_complete(entry: Mapping[str, Any], *, mutating: bool, gated: bool) -> bool:
     """Whether the optional blocks that this action must carry are there (rule 2)."""
     return ("idempotency" in entry or not mutating) and ("approval" in entry or not gated)
+
+
+def allows(entry: Mapping[str, Any] | None, grounds: Collection[Ground]) -> bool:
+    """Whether a step of this action may rest on these grounds: only a tool that reads changes nothing."""
+    if Ground.CHANGES_NOTHING not in grounds:
+        return True
+    return entry is not None and entry["side_effect_class"] == SideEffectClass.READ_ONLY
 
 
 def _time(text: str) -> datetime:

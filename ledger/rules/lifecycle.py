@@ -4,6 +4,8 @@
    C-01 to C-10). Nothing else is legal; the database holds the same pairs and forbids the rest.
 2. Some transitions need grounds: facts that the caller has established in the same transaction (`NEEDS`).
    REVIEW_REQUIRED is left by people only, with a reason and evidence (C-03).
+   A tool that only reads has no effect that a reading could show: where its contract names no check, the checks of its
+   answer stand in the place of a decisive reading (`STANDS_FOR`), and the ground says so by its own name.
 3. An event that changes no state (a vote, a readback, a report) keeps the state it found; that is legal everywhere.
 4. Other subjects (an approval, a case, a freeze …) have small machines of their own, in `MACHINES`.
 
@@ -12,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from ledger.rules.refusals import Refused
@@ -62,7 +64,8 @@ class Ground(StrEnum):
     EFFECT_OR_CLAIM = "effect_or_claim"  # the read shows an effect, or the tool had claimed success
     NO_EFFECT_NO_CLAIM = "no_effect_no_claim"
     NOTHING_SENT = "nothing_sent"  # the attempt failed before anything left the executor
-    PREDICATES_HOLD = "predicates_hold"  # every predicate true over a primary or strong read, or attested
+    # every predicate true over a primary or strong read, or every check of a read's answer passed, or attested
+    PREDICATES_HOLD = "predicates_hold"
     SPLIT_EFFECTS = "split_effects"
     NO_EFFECT_REMAINS = "no_effect_remains"
     LOCAL_UNCHANGED = "local_unchanged"
@@ -71,6 +74,7 @@ class Ground(StrEnum):
     NOTHING_EXECUTED = "nothing_executed"
     REASON_AND_EVIDENCE = "reason_and_evidence"
     DISCREPANCY_RECORDED = "discrepancy_recorded"
+    CHANGES_NOTHING = "changes_nothing"  # a READ_ONLY tool: there is no effect to read back; its answer was checked
 
 
 _S = State
@@ -133,6 +137,17 @@ NEEDS: dict[tuple[State, State], frozenset[Ground]] = {
     (_S.REVIEW_REQUIRED, _S.FAILED): _BY_PEOPLE | {Ground.NO_EFFECT_REMAINS},
     (_S.REVIEW_REQUIRED, _S.ABANDONED): _BY_PEOPLE | {Ground.DISCREPANCY_RECORDED},
 }
+
+STANDS_FOR: dict[Ground, Ground] = {Ground.DECISIVE_READ: Ground.CHANGES_NOTHING}
+"""What may stand in the place of a ground: of an action that changes nothing no effect can be read."""
+
+
+def missing_grounds(start: State, target: State, shown: Collection[Ground]) -> frozenset[Ground]:
+    """The grounds that a transition needs and that were not shown."""
+    return frozenset(
+        need for need in NEEDS.get((start, target), ()) if need not in shown and STANDS_FOR.get(need) not in shown
+    )
+
 
 BLOCKS_REPEAT: frozenset[State] = frozenset(
     {
@@ -307,7 +322,7 @@ def step(kind: str, start: str, target: str | None, *, by: str, grounds: frozens
 def _check_grounds(start: State, target: State, *, by: str, grounds: frozenset[Ground]) -> None:
     if start is State.REVIEW_REQUIRED and by != "person":
         raise GroundsMissing("Only a person can take an action out of review.")
-    missing = NEEDS.get((start, target), frozenset()) - grounds
+    missing = missing_grounds(start, target, grounds)
     if missing:
         raise GroundsMissing(f"From {start} to {target} needs: {', '.join(sorted(missing))}.")
 

@@ -114,6 +114,9 @@ BY_STATE: Final[dict[State, Outcome]] = {
 ATTESTED_REVERSAL: Final = "compensation_attested"
 """The kind of the event that ends a reversal of which a part rests on a person's word."""
 
+ANSWERED_KIND: Final = "answered"
+"""The kind of the event that ends a read whose answer was checked; a read that was read back ends like any other."""
+
 BY_KIND: Final[dict[tuple[State, str], Outcome]] = {
     (_S.VALIDATED, "validated"): _O.WAITING_FOR_APPROVAL,
     (_S.VALIDATED, "approval_asked_again"): _O.WAITING_FOR_APPROVAL,
@@ -175,6 +178,8 @@ def outcome_of(action: ActionView) -> Outcome:
 
 def outcome_of_step(state: str, kind: str) -> Outcome:
     """What an event of this kind led to, which left its action in this state."""
+    if kind == ANSWERED_KIND:
+        return Outcome.ANSWERED
     return BY_KIND.get((State(state), kind), BY_STATE[State(state)])
 
 

@@ -32,5 +32,11 @@ def _compiled(schema: bytes) -> Draft202012Validator:
     )
 
 
+def first_fault(schema: Mapping[str, Any], value: Any) -> str:
+    """Where a value breaks a schema, and how; empty where it fits."""
+    fault = next(iter(compiled(schema).iter_errors(value)), None)
+    return "" if fault is None else f"/{'/'.join(map(str, fault.instance_path))}: {fault.message}"[:300]
+
+
 def _never_fetch(uri: str) -> NoReturn:
     raise ValueError(f"schemas are not fetched: {uri[:100]}")

@@ -164,6 +164,9 @@ def follow(
     detail = _kept(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
     _check_step(walk, envelope, stored.place, detail)
     _check_entry(envelope, stored.place, entry)
+    if not entries.allows(entry, detail.get("grounds", ())):
+        what = "it says that it changes nothing, of a tool that does not only read."
+        raise RecordBroken(stored.place, "grounds", what)
     view = {**detail.get("view", {}), **(entries.summary(entry) if entry is not None else {})}
     if walk.seq:
         view = {**walk.view, **{name: value for name, value in view.items() if name in CHANGING}}

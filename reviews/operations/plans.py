@@ -18,6 +18,7 @@ from django.conf import settings
 from ledger.queries import acting, opening, readings, record, registered
 from ledger.rules import contract as contracts
 from ledger.rules import policies
+from ledger.rules.canonical import digest as sha256
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract, Source, Verification
 from ledger.rules.policies import DecidingPolicy, Numbers
@@ -31,7 +32,10 @@ from reviews.rules.reading import Reading, restored, shown
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What the record says of an action with its event `action.seq`; true for as long as that is its last one."""
+    """What the record says of an action with its event `action.seq`; true for as long as that is its last one.
+
+    `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer, as they are kept.
+    """
 
     action: Any
     entry: dict[str, Any]
@@ -40,6 +44,8 @@ class Known:
     baseline: Reading | None
     idempotency: Any | None
     doubts: int
+    request_hash: str
+    answer_digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +124,15 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
     payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
     opened = opening.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
     answers: dict[UUID, list[Any]] = {}
+    digests: dict[UUID, str] = {}
     attempts = {action.id: action.attempt_count for action in actions}
     for each in seen:
         # Only the newest attempt's answers tell: what one before claimed was read back and settled then.
         if each.attempt < attempts[each.action_id]:
             continue
-        answers.setdefault(each.action_id, []).append(orjson.loads(opened.get(each.pointer, b"{}")))
+        answer = opened.get(each.pointer, b"{}")
+        answers.setdefault(each.action_id, []).append(orjson.loads(answer))
+        digests[each.action_id] = sha256(answer)
     return [
         Known(
             action=action,
@@ -133,6 +142,8 @@ def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> 
             baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
             idempotency=keys.get(action.id),
             doubts=doubted.get(action.id, 0),
+            request_hash=sha256(opened.get(action.payload_pointer, b"")) if action.payload_pointer else "",
+            answer_digest=digests.get(action.id, ""),
         )
         for action in actions
     ]

@@ -7,6 +7,7 @@ action's lock, against the action as it then is, so a reading that comes too lat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,7 +29,7 @@ from reviews.operations.readings import Taken, masked, plain, read_all
 from reviews.rules import findings, resolutions
 from reviews.rules import verification as rules
 from reviews.rules.account import account
-from reviews.rules.facts import Facts, Inputs, Pacing
+from reviews.rules.facts import AnswerFacts, Facts, Inputs, Pacing
 from reviews.rules.observe import Status
 from reviews.rules.reading import Reading
 from reviews.rules.recovery import Decision
@@ -55,6 +56,37 @@ def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -
         return conclude(plan, taken, at=at)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answerer:
+    """The executor that answered, and what its answer breaks of the contract's answer schema; empty where nothing."""
+
+    executor_id: str
+    tenant_id: UUID
+    tools: tuple[str, ...]
+    schema_fault: str
+
+
+def check_answer(*, tenant_id: UUID, action_id: UUID, by: Answerer, at: datetime) -> str | None:
+    """Judge a read by its answer, in the transaction that stores it; the state after, or None where nothing is open.
+
+    Nothing is read back, so nobody has to wait for a worker.
+    """
+    plan = planned(tenant_id, action_id)
+    known = plan.known
+    facts = AnswerFacts(
+        tenant=str(tenant_id),
+        tool=plan.contract.name,
+        request_hash=known.request_hash,
+        answer_digest=known.answer_digest,
+        executor_id=by.executor_id,
+        executor_tenant=str(by.tenant_id),
+        executor_tools=by.tools,
+        has_schema=bool(plan.contract.result_schema),
+        schema_fault=by.schema_fault,
+    )
+    return conclude(plan, Taken(), answer=facts, at=at)
+
+
 def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
     action = acting.action(tenant_id, action_id)
     return planned(tenant_id, action_id) if action is not None and is_open(action) else None
@@ -77,6 +109,7 @@ def conclude(
     *,
     pacing: Pacing = AT_ONCE,
     around: recovery.Surroundings | None = None,
+    answer: AnswerFacts | None = None,
     at: datetime,
 ) -> str | None:
     """Judge what was read under the action's lock, and write down what follows; returns the state after."""
@@ -89,7 +122,7 @@ def conclude(
         return None
     pointer = uuid4()
     inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
-    outcome = rules.run(inputs)
+    outcome = rules.run(replace(inputs, answer=answer))
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or is_told_again(inputs, outcome):
         decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
@@ -187,7 +220,7 @@ def keep(
     sealed = ledger.seal(
         tenant_id=plan.tenant_id,
         subject_id=plan.action_id,
-        purpose="readback",
+        purpose="answer_checks" if inputs.facts.answer_only else "readback",
         data=masked(orjson.dumps(document, default=plain), plan),
         media_type="application/json",
         source=reading.source if reading else "none",

@@ -13,7 +13,7 @@ from ledger.rules.depth import REVIEW_TRIGGERS
 from reviews.rules.discrepancies import PROVIDER_OUTAGE, Discrepancy
 from reviews.rules.facts import Inputs
 from reviews.rules.predicates import Holds, Origin
-from reviews.rules.verdict import Result, Verdict
+from reviews.rules.verdict import Made, Result, Verdict
 
 Fires = Callable[[Inputs, Verdict], bool]
 
@@ -34,6 +34,8 @@ def _indicated(*keys: str) -> Fires:
 
 
 def _elsewhere(inputs: Inputs, verdict: Verdict) -> bool:
+    if any(one.check == "tenant_scope_confirmed" and one.made is Made.FAILED for one in verdict.checks):
+        return True
     outside = [one for one in verdict.predicates if one.origin is Origin.SCOPE and one.holds is Holds.FALSE]
     return any(".tenant is within" in one.text for one in outside) or _indicated("wrong_tenant")(inputs, verdict)
 

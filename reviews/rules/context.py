@@ -128,7 +128,7 @@ def context(items: Iterable[Item], scene: Scene, *, at: datetime) -> Context:
     more = (len(settled) - len(facts), len(waiting) - len(unresolved))
     lines = [
         f"{_OPENING} As of {instant(at)}.",
-        *_listed("Verified", facts, more[0], nothing="Verified: nothing so far."),
+        *_listed("Settled", facts, more[0], nothing="Settled: nothing so far."),
         *_listed("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
         *_around(scene),
     ]

@@ -88,6 +88,11 @@ class Facts:
         return self.side_effect_class is not SideEffectClass.READ_ONLY
 
     @property
+    def answer_only(self) -> bool:
+        """Whether the tool only reads and names no check: its answer is all that can be judged (`answer_checks`)."""
+        return not self.mutating and not self.verifiable
+
+    @property
     def high_impact(self) -> bool:
         """HIGH_RISK_EXTERNAL or CRITICAL_MUTATION: recovery waits for a person (C-63)."""
         return self.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
@@ -156,6 +161,25 @@ class Pacing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnswerFacts:
+    """Where an answer came from and what it is held against.
+
+    `request_hash` is that of the request as it is stored, `answer_digest` that of the answer. `schema_fault` says where
+    the answer breaks the contract's answer schema; `has_schema` is false where the contract declares none.
+    """
+
+    tenant: str
+    tool: str
+    request_hash: str
+    answer_digest: str
+    executor_id: str
+    executor_tenant: str
+    executor_tools: tuple[str, ...]
+    has_schema: bool = False
+    schema_fault: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inputs:
     """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
 
@@ -166,7 +190,7 @@ class Inputs:
     back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
     the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
     `silent` the same of further ones; `doubts` counts the runs before this one in which a source answered and
-    bore nothing out.
+    bore nothing out. `answer` says where the answer of a tool that only reads came from.
     """
 
     state: State
@@ -199,6 +223,7 @@ class Inputs:
     is_remedy: bool = False
     brought: frozenset[str] = frozenset()
     pacing: Pacing = Pacing()
+    answer: AnswerFacts | None = None
 
     @property
     def claimed_success(self) -> bool:

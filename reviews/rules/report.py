@@ -6,9 +6,11 @@
    Accepted, pending, timed out and unverified are never a completion (R-RI-10).
 3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
-4. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
+4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
+   "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
+5. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
    as attested, not as read.
-5. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
+6. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
    with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
 """
 
@@ -28,13 +30,14 @@ from reviews.rules.recovery_report import Part, Recovery, told_in_part
 
 
 class Code(StrEnum):
-    """The thirteen status codes that a user may be given (tables/reporting.json)."""
+    """The status codes that a user may be given: the thirteen of the reporting table, and that of a read."""
 
     NOT_EXECUTED = "NOT_EXECUTED"
     ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
     RESPONSE_RECEIVED_VERIFICATION_PENDING = "RESPONSE_RECEIVED_VERIFICATION_PENDING"
     VERIFIED_RECONCILIATION_IN_PROGRESS = "VERIFIED_RECONCILIATION_IN_PROGRESS"
     COMPLETED = "COMPLETED"
+    ANSWERED = "ANSWERED"
     PARTIALLY_COMPLETED = "PARTIALLY_COMPLETED"
     FAILED = "FAILED"
     FINAL_STATE_UNKNOWN = "FINAL_STATE_UNKNOWN"
@@ -52,6 +55,7 @@ _TEXTS: dict[Code, str] = {
     Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
     Code.COMPLETED: "Done, and confirmed in the system of record.",
     Code.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
+    Code.ANSWERED: "Read; changes nothing.",
     Code.FAILED: "Failed. No completion was confirmed.",
     Code.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
     Code.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
@@ -65,6 +69,12 @@ _CONTRADICTED = (
     "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
 )
 _UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
+_READ_FAILED = "The read failed; nothing was changed."
+_UNREAD = "It is not known whether what was read can be relied on. It was a read: nothing was changed."
+_UNUSABLE = {
+    "VALUE_MISMATCH": "The answer does not fit what the tool promises, and is not to be used; nothing was changed.",
+    "UNVERIFIABLE_STATE": "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
+}
 _AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
 _ATTESTED = {
     Code.COMPLETED: "Done, as a person has attested; no reading confirms it.",
@@ -99,14 +109,25 @@ def report(
     recovery: Recovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Report:
-    """The report on an action (rules 1 to 5): `recovery` is the one under way, `parts` those of one done in part."""
+    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part."""
     code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, trust_level, recovery)
     text = _CONTRADICTED if contradicted else _text(code, state, entry, attested=attested)
     if parts:
         text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or attested)
     if recovery is not None and not contradicted:
         text = f"{text} {recovery.text}"
-    return Report(code, text, code is Code.COMPLETED, trust_level, parts)
+    return Report(code, text, code in (Code.COMPLETED, Code.ANSWERED), trust_level, parts)
+
+
+def _of_a_read(code: Code, entry: Mapping[str, Any]) -> str:
+    """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
+    if entry["side_effect_class"] != SideEffectClass.READ_ONLY or entry["execution"]["status"] == "NOT_EXECUTED":
+        return ""
+    if code is Code.FINAL_STATE_UNKNOWN:
+        return _UNREAD
+    if code is not Code.FAILED:
+        return ""
+    return _UNUSABLE.get(entry["reconciliation"]["discrepancy_class"] or "", _READ_FAILED)
 
 
 def _code(state: State, entry: Mapping[str, Any], trust_level: int, recovery: Recovery | None) -> Code:
@@ -118,6 +139,8 @@ def _code(state: State, entry: Mapping[str, Any], trust_level: int, recovery: Re
         return Code.RECOVERY_IN_PROGRESS
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return Code.COMPENSATED
+    if state is State.RECONCILED_SUCCESS and is_answered(entry):
+        return Code.ANSWERED
     critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
     if state is State.RECONCILED_SUCCESS and critical and trust_level < 4:
         return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
@@ -128,6 +151,13 @@ def _is_recovering(state: State, recovery: Recovery | None) -> bool:
     return recovery is not None and (recovery.has_begun or state is not State.FORWARD_RECOVERY)
 
 
+def is_answered(entry: Mapping[str, Any]) -> bool:
+    """Whether this is a read that was answered, with nothing read back."""
+    reads = entry["side_effect_class"] == SideEffectClass.READ_ONLY
+    ended = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
+    return reads and ended and entry["verification"]["verified_state_pointer"] is None
+
+
 def is_reversed(entry: Mapping[str, Any]) -> bool:
     """Whether a later, verified compensation has taken back what was done."""
     return bool(entry["reconciliation"]["status"] == "COMPENSATED")
@@ -136,6 +166,8 @@ def is_reversed(entry: Mapping[str, Any]) -> bool:
 def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
     if attested and code in _ATTESTED:
         return _ATTESTED[code]
+    if told := _of_a_read(code, entry):
+        return told
     if code is Code.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
         return _AGAIN
     verification = entry["verification"]["status"]
@@ -306,9 +338,23 @@ def headline(
         return "Not executed"
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return _HEADLINES[State.COMPENSATED]
+    if _is_read_to_its_end(state, entry):
+        return _headline_of_a_read(entry)
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
     said = f": {finding}" if finding and state is not State.COMMITTED else ""
     return _HEADLINES[state] + said + (_tried(entry) if state is State.REVIEW_REQUIRED else "")
+
+
+def _is_read_to_its_end(state: State, entry: Mapping[str, Any]) -> bool:
+    """Whether this is a read that was answered, or failed; nothing was read back of either."""
+    failed = state is State.FAILED and entry["side_effect_class"] == SideEffectClass.READ_ONLY
+    return failed or (state is State.RECONCILED_SUCCESS and is_answered(entry))
+
+
+def _headline_of_a_read(entry: Mapping[str, Any]) -> str:
+    if is_answered(entry):
+        return "Answered"
+    return "Answered, and the answer cannot be used" if entry["reconciliation"]["discrepancy_class"] else "Read failed"
 
 
 def _tried(entry: Mapping[str, Any]) -> str:
@@ -336,6 +382,8 @@ def axes(
 def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return Axis(*_EFFECT[State.COMPENSATED])
+    if _is_read_to_its_end(state, entry):
+        return Axis("Read; changes nothing", Family.ENDED)
     if state in _EFFECT:
         return Axis(*_EFFECT[state])
     verification = entry["verification"]["status"]

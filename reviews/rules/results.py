@@ -28,6 +28,7 @@ class Result(StrEnum):
     """What reconciliation came to, as a planner needs to know it."""
 
     SUCCESS = "SUCCESS"
+    ANSWERED = "ANSWERED"
     PARTIAL_SUCCESS = "PARTIAL_SUCCESS"
     PENDING = "PENDING"
     FAILURE = "FAILURE"
@@ -89,7 +90,9 @@ _BY_STATE: dict[State, Result] = {
     State.REVIEW_REQUIRED: Result.REVIEW_REQUIRED,
     State.ABANDONED: Result.ABANDONED,
 }
-SETTLED: frozenset[Result] = frozenset({Result.SUCCESS, Result.FAILURE, Result.COMPENSATED, Result.ROLLED_BACK})
+SETTLED: frozenset[Result] = frozenset(
+    {Result.SUCCESS, Result.ANSWERED, Result.FAILURE, Result.COMPENSATED, Result.ROLLED_BACK}
+)
 """What a plan may build on; every other result is unresolved."""
 
 SETTLED_STATES: tuple[str, ...] = tuple(str(state) for state, result in _BY_STATE.items() if result in SETTLED)
@@ -120,6 +123,8 @@ def result_of(
     if told.parts and discrepancy == Discrepancy.PARTIAL_APPLICATION and state in RULES[Result.PARTIAL_SUCCESS].chosen:
         return Result.PARTIAL_SUCCESS
     result = _BY_STATE[state]
+    if told.code is Code.ANSWERED:
+        return Result.ANSWERED
     if result is Result.SUCCESS and not told.completed:
         return Result.COMPENSATED if told.code is Code.COMPENSATED else Result.PENDING
     return result

@@ -50,7 +50,7 @@ def summary(items: Iterable[Item], scene: Scene) -> Summary:
     by_result: dict[Result, list[Item]] = {}
     for item in items:
         by_result.setdefault(item.result, []).append(item)
-    completed = _said(by_result, (_R.SUCCESS,))
+    completed = _said(by_result, (_R.SUCCESS, _R.ANSWERED))
     failed = _with_refused(_said(by_result, (_R.FAILURE,)), scene)
     lines = [
         f"Completed so far: {completed or 'nothing.'}",

@@ -12,7 +12,9 @@ follow; and when to look again. It decides nothing that `reconcile` and `recover
 4. The entry keeps the last recovery decision when the action ends well: it says how one got there.
 5. After a forward recovery the action's own predicates are read again, and after a rollback its target: only
    what they show ends it (R-RP-31, R-RP-33). What they do not show in time is for a person.
-6. A tool that says it has rolled its local transaction back is read at once, still EXECUTING (C-02, R-RP-36).
+6. A tool that only reads and names no check has no effect to read back: its answer is checked instead, and each step
+   says so by a kind and a ground of its own (`answer_checks`).
+7. A tool that says it has rolled its local transaction back is read at once, still EXECUTING (C-02, R-RP-36).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any
 
 from ledger.rules.effects import Boundary
 from ledger.rules.lifecycle import NEEDS, Ground, State
-from reviews.rules import attention, predicates, recovery, retries, schedule
+from reviews.rules import answer_checks, attention, predicates, recovery, retries, schedule
 from reviews.rules.discrepancies import PENDING_TIMEOUT, Discrepancy, triggers
 from reviews.rules.facts import Inputs
 from reviews.rules.findings import bindings
@@ -73,6 +75,11 @@ class Outcome:
 
 def run(inputs: Inputs) -> Outcome:
     """The outcome of one verification run."""
+    return _answered(inputs) if inputs.facts.answer_only else _read_back(inputs)
+
+
+def _read_back(inputs: Inputs) -> Outcome:
+    """The outcome of a run that read the system of record, or tried to."""
     if inputs.state in READ_AFTER_RECOVERY:
         return _read_after(inputs)
     if inputs.state is State.EXECUTING:
@@ -96,6 +103,21 @@ def run(inputs: Inputs) -> Outcome:
     else:
         steps += _noted(started, verdict, decision)
     return _outcome(started, verdict, decision, steps)
+
+
+def _answered(inputs: Inputs) -> Outcome:
+    """The outcome of a read whose answer is all that there is (rule 6)."""
+    steps = []
+    if inputs.state is not State.PENDING:
+        changes = entering(State.PENDING, inputs.entry, at=inputs.at)
+        reason = "No answer is there yet; a read changes nothing meanwhile."
+        kind = answer_checks.ANSWER_KINDS[State.PENDING]
+        steps.append(Step(state=State.PENDING, kind=kind, reason=reason, entry=changes))
+    started = _after(inputs, steps)
+    verdict = answer_checks.judged(started)
+    path = answer_checks.PATHS[verdict.result]
+    decision = Decision(row=None, action=None, path=path, next_read=not verdict.decisive)
+    return _outcome(started, verdict, decision, [*steps, *_walked(started, verdict, decision)])
 
 
 def _preserved(inputs: Inputs, opening: Decision) -> Outcome:
@@ -150,7 +172,7 @@ def _with_what_was_brought(inputs: Inputs, verdict: Verdict) -> Verdict:
 
 
 def _read_undone(inputs: Inputs) -> Outcome | None:
-    """A reading of a transaction that its tool says it rolled back; None where that is not what it shows (rule 6)."""
+    """A reading of a transaction that its tool says it rolled back; None where that is not what it shows (rule 7)."""
     verdict = reconcile(inputs)
     if Ground.LOCAL_UNCHANGED not in grounds(inputs, verdict):
         return None
@@ -220,7 +242,8 @@ def grounds(inputs: Inputs, verdict: Verdict) -> frozenset[Ground]:
     happened = _happened(inputs, verdict)
     nothing = verdict.decisive and not happened
     shown = {
-        Ground.DECISIVE_READ: verdict.decisive,
+        Ground.DECISIVE_READ: verdict.decisive and not inputs.facts.answer_only,
+        Ground.CHANGES_NOTHING: verdict.decisive and inputs.facts.answer_only,
         Ground.EFFECT_OR_CLAIM: happened or inputs.claimed_success,
         Ground.NO_EFFECT_NO_CLAIM: nothing and not inputs.claimed_success,
         Ground.NO_EFFECT_REMAINS: nothing,
@@ -312,13 +335,14 @@ def _legal(inputs: Inputs, decision: Decision) -> Decision:
 def _walked(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Step]:
     """A step per state of the decision's path (rule 2)."""
     here, entry, shown = inputs.state, inputs.entry, grounds(inputs, verdict)
+    kinds = answer_checks.ANSWER_KINDS if inputs.facts.answer_only else KINDS
     for state in decision.path:
         changes = _changes(inputs, verdict, decision, state, entry)
         yield Step(
             state=state,
-            kind=KINDS[state],
+            kind=kinds[state],
             reason=_why(verdict, decision, state),
-            grounds=NEEDS.get((here, state), frozenset()) & shown,
+            grounds=(NEEDS.get((here, state), frozenset()) | {Ground.CHANGES_NOTHING}) & shown,
             entry=changes,
         )
         here, entry = state, laid_over(entry, changes)
@@ -331,6 +355,8 @@ def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State,
         changes["verification"] = {"status": "UNVERIFIABLE"}
     if inputs.readings:
         changes.setdefault("verification", {}).update(_evidence(inputs))
+    if inputs.facts.answer_only:
+        changes = answer_checks.entering_with_answer(state, changes, verdict)
     if state not in _WITHOUT_FINDING:
         changes.setdefault("reconciliation", {}).update(_finding(verdict, decision))
     status = _idempotency_status(verdict, state)

@@ -153,7 +153,17 @@ def test_a_server_that_only_tells_is_gated_too(house, tmp_path):
     result = bench.told(gateway={"settle_s": 0.0}).talk(_calling("convert_time", TIME))
     assert not result.is_error, result
     assert result.structured_content["target"]["datetime"]
-    assert word(result)["action_id"]
+    told = {"code": "ANSWERED", "text": "Read; changes nothing.", "completed": True}
+    assert word(result)["report"] == told
+    action_id = word(result)["action_id"]
+    assert result.content[-1].text == f"Counterfoil: Read; changes nothing. (ANSWERED, action {action_id})"
+    assert house.operator.get(f"/actions/{action_id}")["outcome"] == "ANSWERED"
+    # One that the server refuses to answer has failed, which changes nothing either.
+    refused = bench.talk(_calling("convert_time", TIME | {"source_timezone": "Nowhere/None"}))
+    assert refused.is_error
+    assert word(refused)["report"]["text"] == "The read failed; nothing was changed."
+    assert house.state(word(refused)["action_id"]) == "FAILED"
+    assert house.operator.items("/reviews", limit="500") == []
 
 
 def test_the_pinned_goal_is_the_one_that_was_configured(house, files):

@@ -15,6 +15,7 @@ from ledger.rules.lifecycle import (
     BLOCKS_REPEAT,
     MACHINES,
     NEEDS,
+    STANDS_FOR,
     TERMINAL,
     TRANSITIONS,
     Ground,
@@ -121,7 +122,14 @@ def test_each_ground_that_is_missing_stops_the_step(start, target):
     assert step("action", start, target, by="person", grounds=needed) == target
     for missing in needed:
         with pytest.raises(GroundsMissing, match=missing):
-            step("action", start, target, by="person", grounds=EVERY_GROUND - {missing})
+            step("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
+
+
+def test_of_what_changes_nothing_no_reading_is_asked_and_nothing_else_is_spared():
+    read = NEEDS[State.PENDING, State.COMMITTED] - {Ground.DECISIVE_READ} | {Ground.CHANGES_NOTHING}
+    assert step("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
+    with pytest.raises(GroundsMissing, match="effect_or_claim"):
+        step("action", State.PENDING, State.COMMITTED, by="system", grounds=frozenset({Ground.CHANGES_NOTHING}))
 
 
 @pytest.mark.req("R-SM-18")

@@ -84,7 +84,7 @@ def test_only_reconciled_success_is_ever_completed():
     for state, *flags in itertools.product(State, [True, False], [True, False], RECOVERIES, [PARTS, ()]):
         contradicted, attested, recovery, parts = flags
         found = told(state, contradicted=contradicted, attested=attested, recovery=recovery, parts=parts, trust_level=4)
-        assert found.completed == (found.code is Code.COMPLETED)
+        assert found.completed == (found.code in (Code.COMPLETED, Code.ANSWERED))
         assert found.completed <= (state is State.RECONCILED_SUCCESS and not contradicted)
         assert found.code in ALLOWED[state] or contradicted
 
