@@ -298,7 +298,10 @@ class ApproverKey(models.Model):
 
 
 class Challenge(models.Model):
-    """A statement that somebody was given to sign; it is answered once, soon, in the session that asked."""
+    """A statement that somebody was given to sign; it is answered once, soon, in the session that asked.
+
+    `approval_id` names what it is about: an approval, or the case that it settles.
+    """
 
     pk = models.CompositePrimaryKey("tenant_id", "id")
     tenant_id = models.UUIDField()

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from console import queries as directory
-from console import words
+from console import settling, words
 from console.account import Account, account, axes, happenings, timeline
 from console.api.caller import Caller
 from console.checklist import checklist
@@ -22,6 +22,8 @@ from reviews.operations import runbooks as work
 from reviews.operations.cases import held_of
 from reviews.operations.reports import report_on
 from reviews.rules import resolutions, runbooks
+from reviews.rules.resolutions import Resolution
+from reviews.rules.settlements import Act, act_of
 
 # What an operator thinks of first comes first; nothing that the rules allow may be missing.
 _GROUPS = (
@@ -75,11 +77,11 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "runbooks_href": told.page("runbooks"),
         "page": {name: told.page(f"case-{name}", case.id) for name in PAGES},
         "href": {name: told.page(name, key) for name, key in _links(action)},
-        **_choices(told, case, caller),
+        **_choices(told, case, caller, at=at),
     }
 
 
-PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm")
+PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
 
 
 def _around(told: Account, case: Any) -> dict[str, Any]:
@@ -112,60 +114,64 @@ def works_on(case: Any, caller: Caller) -> bool:
     return "operator" in caller.roles and case.state != "RESOLVED"
 
 
-def _choices(told: Account, case: Any, caller: Caller) -> dict[str, Any]:
+def _choices(told: Account, case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
     """What this person may do now; the rules are asked again when they do it."""
     works, tenant_id = works_on(case, caller), case.tenant_id
     held = held_of(case)
     allowed = resolutions.allowed(held)
     settled = _settled(told, case) if case.state == "RESOLVED" else None
+    sign = settling.page(case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at)
+    why_not = _why_not(case, caller, allowed)
     return {
         "works": works,
         "may_claim": works and case.claimed_by is None,
         "may_release": works and case.claimed_by == caller.actor.id,
         "may_settle": works and case.state == "OPEN" and bool(allowed),
-        "may_confirm": _may_confirm(case, caller),
+        "may_confirm": case.state == "AWAITING_SECOND" and not why_not,
         "may_reopen": "operator" in caller.roles and settled is not None and resolutions.may_be_doubted(held.state),
         "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
         "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
         "snooze": Snooze(auto_id="snooze-%s") if works else None,
-        "why_not": _why_not(case, caller, allowed),
-        "ways": ways(held, allowed),
-        "proposed": _proposed(told, case) if case.state == "AWAITING_SECOND" else None,
+        "why_not": why_not,
+        "signing": sign,
+        "ways": ways(held, allowed, policy=sign["policy"]),
+        "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
         "settled": settled,
     }
 
 
-def _may_confirm(case: Any, caller: Caller) -> bool:
-    second = bool({"operator", "reviewer"} & caller.roles) and case.proposed_by != caller.actor.id
-    return case.state == "AWAITING_SECOND" and second
-
-
-def ways(held: Any, allowed: tuple[Any, ...]) -> list[dict[str, Any]]:
+def ways(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
     """What the rules allow, in groups."""
     known = {code for _, codes in _GROUPS for code in codes}
     groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))
     ways = [
-        {"word": word, "choices": [_choice(held, each) for code in codes for each in allowed if str(each) == code]}
+        {
+            "word": word,
+            "choices": [_choice(held, each, policy) for code in codes for each in allowed if str(each) == code],
+        }
         for word, codes in groups
     ]
     return [group for group in ways if group["choices"]]
 
 
-def _choice(held: Any, resolution: Any) -> dict[str, Any]:
+def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
     word, text = words.RESOLUTIONS.get(str(resolution), (words.sentence(str(resolution)), ""))
-    return {"code": str(resolution), "word": word, "text": text, "second": resolutions.needs_second(held, resolution)}
+    second = resolutions.needs_second(held, resolution)
+    signed = settling.signing(held, resolution, policy=policy, act=act_of(held, resolution))
+    return {"code": str(resolution), "word": word, "text": text, "second": second, **signed}
 
 
 def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
     if case.state == "AWAITING_SECOND":
-        return "Another operator or a reviewer must confirm this; nobody confirms their own proposal."
+        return settling.why_not_confirm(case, caller)
     if "operator" not in caller.roles:
         return "Only operators settle cases."
     return "" if allowed else "The action is in no state that a person may settle; it is being read again."
 
 
-def _proposed(told: Account, case: Any) -> dict[str, Any]:
+def _proposed(told: Account, case: Any, held: Any, policy: str) -> dict[str, Any]:
     return {
+        **settling.signing(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
         "word": words.RESOLUTIONS[case.proposed_resolution][0],
         "text": words.RESOLUTIONS[case.proposed_resolution][1],
         "by": told.names.get(case.proposed_by, "somebody"),
@@ -186,5 +192,6 @@ def _settled(told: Account, case: Any) -> dict[str, Any]:
                 "reason": detail["reason"],
                 "evidence": detail["evidence"],
                 "at": case.resolved_at,
+                "signed_with": words.SIGNATURES.get(detail.get("evidence_class", ""), ""),
             }
     return {"word": words.sentence(case.resolution), "at": case.resolved_at}

@@ -85,7 +85,18 @@ class Unsigned(Vote):
     is_signed = False
 
 
-class Resolution(forms.Form):
+class Signature(forms.Form):
+    """How somebody stands for what they settle. `covers` says what was on the screen when they did."""
+
+    covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
+    credential_id = forms.CharField(required=False, max_length=2000)
+    challenge_id = forms.UUIDField(required=False)
+    assertion = forms.JSONField(required=False)
+    otp = forms.CharField(required=False, max_length=16)
+    password = forms.CharField(required=False, strip=False)
+
+
+class Resolution(Signature):
     """How a person settles a case. Which resolutions are offered comes from the rules."""
 
     resolution = forms.ChoiceField(error_messages={"required": "Choose what should happen."})
@@ -111,7 +122,7 @@ class Resolution(forms.Form):
         return [line.strip() for line in self.cleaned_data["evidence"].splitlines() if line.strip()]
 
 
-class Confirmation(forms.Form):
+class Confirmation(Signature):
     """The second person's word on what the first proposed."""
 
     answer = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])

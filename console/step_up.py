@@ -10,10 +10,10 @@ from django.contrib.auth import authenticate
 from django.core.cache import cache
 from django.http import HttpRequest
 
-from approvals.rules.binding import SESSION_ALONE
 from console.api.rate import TooMany
 from console.sign_in.queries import authenticator_app
 from ledger.rules.canonical import digest
+from ledger.rules.proof_classes import SESSION_ALONE
 
 
 class LockedOut(TooMany):

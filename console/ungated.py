@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from approvals.rules import rendering
 from console import queries as directory
-from console import words
+from console import settling, words
 from console.account import happenings, names
 from console.api.caller import Caller
 from console.checklist import checklist
@@ -32,7 +32,8 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
     """The page's context: nothing in it is decided here."""
     called, history = names(tenant.id), record.history(tenant.id, case.id)
     found, system = _found(tenant, case)
-    at_work, allowed = works_on(case, caller), resolutions.allowed(resolutions.UNGATED)
+    at_work = works_on(case, caller)
+    page = {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES}
     return {
         "ungated": True,
         "row": case,
@@ -58,7 +59,7 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
             may_tick=at_work,
             href=reverse("case-step", args=[tenant.slug, case.id]),
         ),
-        "page": {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES},
+        "page": page,
         "works": at_work,
         "may_claim": at_work and case.claimed_by is None,
         "may_release": at_work and case.claimed_by == caller.actor.id,
@@ -68,9 +69,16 @@ def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
         "snooze": Snooze(auto_id="snooze-%s") if at_work else None,
         "why_not": "" if at_work else "Only operators settle cases.",
-        "ways": ways(resolutions.UNGATED, allowed),
+        **_signing(case, caller, page["challenge"], at=at),
         "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
     }
+
+
+def _signing(case: Any, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
+    """How it may be settled, and what is signed."""
+    held = resolutions.UNGATED
+    sign = settling.page(case, held, caller, challenge_at=challenge_at, at=at)
+    return {"signing": sign, "ways": ways(held, resolutions.allowed(held), policy=sign["policy"])}
 
 
 def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
@@ -109,5 +117,6 @@ def _settled(case: Any, history: list[Any], called: dict[Any, str]) -> dict[str,
                 "reason": detail["reason"],
                 "evidence": detail["evidence"],
                 "at": case.resolved_at,
+                "signed_with": words.SIGNATURES.get(detail.get("evidence_class", ""), ""),
             }
     return {"word": words.sentence(case.resolution), "at": case.resolved_at}

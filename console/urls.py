@@ -88,6 +88,7 @@ pages: list[URLPattern | URLResolver] = [
     path("cases/<uuid:case_id>/comments", casework.comment, name="case-comment"),
     path("cases/<uuid:case_id>/steps", runbooks.case_step, name="case-step"),
     path("cases/<uuid:case_id>/resolve", cases.resolve, name="case-resolve"),
+    path("cases/<uuid:case_id>/challenge", cases.challenge, name="case-challenge"),
     path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
     path("actions", actions.browse, name="actions"),
     path("actions/<uuid:action_id>", actions.action, name="action"),

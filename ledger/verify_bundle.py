@@ -858,6 +858,8 @@ def _holds(signer: x509.Certificate, stamp: Stamp) -> bool:
 # Passkeys (WebAuthn level 3; COSE keys of RFC 9053)
 
 _CHALLENGE_DOMAIN = b"counterfoil/approval-challenge/2\x00"
+_SIGNED_PARTS = ("statement", "assertion", "proposal")
+_SETTLEMENT = ("counterfoil-settlement-statement", 1, "settlement")
 _ED25519, _P256_X, _P256_Y = (
     b"\xa4\x01\x01\x03\x27\x20\x06\x21\x58\x20",
     b"\xa5\x01\x02\x03\x26\x20\x01\x21\x58\x20",
@@ -1303,6 +1305,8 @@ class Subjects:
             self._action(seen, after, is_whole=gap == 0)
         if kind == "approval":
             self._approval(seen, after)
+        if kind in ("action", "case"):
+            self._settlement(seen, after, is_whole=gap == 0)
         if kind in ("erasure", "retention"):
             self._decision(seen, after)
         if kind == "approver_key":
@@ -1452,7 +1456,7 @@ class Subjects:
             _check_reason(detail, vote)
             self._check_head(seen, vote)
             if proof == "A":
-                self._check_signature(seen, vote, data)
+                self._check_signature(seen, vote, text_of(vote["voter"]), data)
             else:
                 self.seen["votes without a signature"] += 1
         except Unknown as problem:
@@ -1469,13 +1473,53 @@ class Subjects:
         if action.get("evidence", named) != named:
             raise Bad("the statement of its vote names other evidence than its action was proposed with")
 
+    def _settlement(self, seen: Seen, after: dict[str, Any], *, is_whole: bool) -> None:
+        """What somebody signed when they settled a case: about this case and this record, by this person."""
+        data, detail = seen.opened.get("statement"), seen.document("detail") or {}
+        hashed = detail.get("statement_hash") if "words_salt" in detail else None
+        try:
+            if any(each["purpose"] == "statement" for each in seen.envelope["commitments"]):
+                after["signed"] = hashed
+            elif is_whole and hashed not in (None, after.get("signed")) and seen.envelope["kind"] != "case_resolved":
+                # A settlement may take two events; the statement stands with the first, and a case's end names it.
+                raise Bad("the statement of its settlement is missing")
+            if data is not None:
+                self._check_settlement(seen, data)
+        except Unknown as problem:
+            self.report.find("signatures", Verdict.UNKNOWN, str(problem), seen.index)
+        except Bad as problem:
+            self.report.find("signatures", Verdict.BROKEN, str(problem), seen.index)
+        except (KeyError, TypeError, AttributeError):
+            self.report.find("signatures", Verdict.BROKEN, "the statement of its settlement cannot be read", seen.index)
+
+    def _check_settlement(self, seen: Seen, data: bytes) -> None:
+        self.seen["settlements"] += 1
+        detail, envelope = seen.document("detail") or {}, seen.envelope
+        statement = members(strict(data), "domain", "version", "type", "covers", "settlement")
+        covers, said = statement["covers"], statement["settlement"]
+        if (statement["domain"], statement["version"], statement["type"]) != _SETTLEMENT:
+            raise Unknown("the statement of its settlement is of a version that this file does not know")
+        if detail and detail.get("statement_hash") != hashlib.sha256(data).hexdigest():
+            raise Bad("the statement of its settlement is another one than it names")
+        _check_about(envelope, detail, seen.document("entry") or {}, covers, said)
+        _check_words(detail, said)
+        self._check_head(seen, said)
+        if "proposal" in seen.opened:
+            _check_proposal(detail, covers, said, seen.opened["proposal"])
+        elif detail.get("confirmed_by"):
+            self.seen["settlements whose proposal is not disclosed"] += 1
+        if said["evidence_class"] == "A":
+            self._check_signature(seen, said, text_of(said["by"]), data)
+        else:
+            self.seen["settlements without a signature"] += 1
+
     def _check_head(self, seen: Seen, vote: dict[str, Any]) -> None:
         """Nobody saw more of the log than there was."""
         if number(vote["log_size"]) > seen.index and not self.is_second:
             raise Bad("its voter saw a log that was longer than it was")
 
-    def _check_signature(self, seen: Seen, vote: dict[str, Any], data: bytes) -> None:
-        """The signature of a passkey, by the key that was enrolled for its voter and was active when it signed."""
+    def _check_signature(self, seen: Seen, vote: dict[str, Any], signer: str, data: bytes) -> None:
+        """The signature of a passkey, by the key that was enrolled for its signer and was active when it signed."""
         if "assertion" not in seen.opened:
             if not any(each["purpose"] == "assertion" for each in seen.envelope["commitments"]):
                 raise Bad("a passkey is said to have signed its vote, and there is no signature")
@@ -1487,7 +1531,7 @@ class Subjects:
         names = {text_of(assertion["id"]), text_of(key["credential_id"]), text_of(vote["credential_id"])}
         if len(names) != 1:
             raise Bad("another passkey signed its vote than its statement names")
-        self._check_key(key, text_of(vote["voter"]))
+        self._check_key(key, signer)
         check_passkey(base64url_of(key["public_key"]), assertion, data, text_of(vote["rp_id"]))
         self.seen["passkey signatures"] += 1
 
@@ -1556,6 +1600,51 @@ def _check_reason(detail: dict[str, Any], vote: dict[str, Any]) -> None:
         raise Bad("the reason of its vote is another one than was signed")
 
 
+def _check_about(
+    envelope: dict[str, Any],
+    detail: dict[str, Any],
+    entry: dict[str, Any],
+    covers: dict[str, Any],
+    said: dict[str, Any],
+) -> None:
+    """A settlement was signed about this case and this action, as its record stood just before, by who made it."""
+    is_action = envelope["subject"]["kind"] == "action"
+    named = covers["action_id" if is_action else "case_id"], detail.get("case_id", covers["case_id"]), said["by"]
+    if named != (envelope["subject"]["id"], covers["case_id"], envelope["actor"]["id"]):
+        raise Bad("the statement of its settlement is about something else")
+    requested = entry.get("requested_operation") or {}
+    if requested.get("validated_payload_hash", covers["payload_hash"]) != covers["payload_hash"]:
+        raise Bad("its settlement was signed over another payload")
+    if is_action and (covers["record_seq"], covers["record_hash"]) != (envelope["seq"] - 1, envelope["prev"]):
+        raise Bad("its settlement was signed on another state of the record than it was made on")
+    if detail and (detail["resolution"], detail["evidence_class"]) != (said["resolution"], said["evidence_class"]):
+        raise Bad("its settlement says something else than its statement")
+
+
+def _check_words(detail: dict[str, Any], said: dict[str, Any]) -> None:
+    """The reason and the evidence on record are those that the statement of a settlement committed to."""
+    if not {"reason", "evidence", "words_salt"} <= detail.keys():
+        return
+    words = canonical({"reason": detail["reason"], "evidence": detail["evidence"]})
+    promise = {"purpose": "settlement", "length": len(words), "digest": text_of(said["words_commitment"])}
+    if not keeps(promise, bytes.fromhex(text_of(detail["words_salt"])), words):
+        raise Bad("the reason or the evidence of its settlement is another one than was signed")
+
+
+def _check_proposal(detail: dict[str, Any], covers: dict[str, Any], said: dict[str, Any], first: bytes) -> None:
+    """A second person confirmed exactly what the first had signed, and is another person."""
+    statement = strict(first)
+    proposed = statement["settlement"]
+    if said["over"] != hashlib.sha256(first).hexdigest() or detail.get("proposal_hash", said["over"]) != said["over"]:
+        raise Bad("its second person confirmed another proposal than the one that is here")
+    if (statement["covers"], proposed["resolution"], proposed["act"]) != (covers, said["resolution"], "propose"):
+        raise Bad("its second person confirmed something else than was proposed")
+    if said["act"] != "confirm" or proposed["by"] != detail.get("by", proposed["by"]):
+        raise Bad("its proposal is somebody else's")
+    if proposed["person"] == said["person"] or proposed["by"] == said["by"]:
+        raise Bad("its settlement was not confirmed by a second person")
+
+
 class Erasures:
     """What is said to be erased, and the events that say who had it erased and up to where."""
 
@@ -1620,6 +1709,8 @@ class Erasures:
 _SIGNED = (
     "passkey signatures",
     "votes without a signature",
+    "settlements without a signature",
+    "settlements whose proposal is not disclosed",
     "passkey signatures not disclosed",
     "passkeys whose enrolment is not visible",
 )
@@ -1759,7 +1850,7 @@ class Walk:
         kept: dict[str, bytes] = {}
         for promise, said in zip(promises, opened, strict=True):
             data = self._one(index, envelope, promise, said)
-            if data is not None and (promise["pointer"] is None or promise["purpose"] in ("statement", "assertion")):
+            if data is not None and (promise["pointer"] is None or promise["purpose"] in _SIGNED_PARTS):
                 kept[promise["purpose"]] = data
         return kept
 

@@ -219,6 +219,8 @@ class Case(models.Model):
     proposed_reason = models.TextField(blank=True)
     proposed_evidence = models.JSONField(default=list)
     proposed_by = models.UUIDField(null=True)
+    # The sealed statement of whoever proposed it.
+    proposed_statement = models.UUIDField(null=True)
     snoozed_until = models.DateTimeField(null=True)
     snooze_reason = models.TextField(blank=True)
     resolution = models.CharField(max_length=24, blank=True)

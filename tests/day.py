@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from ledger.tenancy import tenancy
 from reviews.rules import hooks
-from tests import exported, seals, staff
+from tests import exported, seals, settling, staff
 from tests.callers import Api, person_for
 from tests.signing import actor_of, ask, cast, enrolled, wanted
 from tests.transcripts.imports import keep
@@ -236,8 +236,10 @@ def settle(shop: Workshop, case: dict[str, Any]) -> None:
     shop.operator.post(f"{path}/snooze", sleep)
     shop.operator.post(f"{path}/wake")
     word = {"resolution": "ATTEST_ABSENT", "reason": "I looked.", "evidence": [pointer]}
-    shop.operator.post(f"{path}/resolve", word)
-    shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    enrolled(shop.tenant, actor_of(shop.tenant, shop.operator))
+    shop.operator.post(f"{path}/challenges", word | {"covers": settling.screen(shop.operator, case["case_id"])})
+    settling.settle(shop.operator, case["case_id"], **word)
+    settling.confirm(shop.reviewer, case["case_id"])
     shop.operator.post(f"{path}/reopen", {"reason": "The file is back."})
     incident(shop, case)
     batch = shop.operator.post("/batches", {"kind": "CLAIM", "cases": [case["case_id"]]}).json()["batch_id"]

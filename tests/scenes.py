@@ -30,7 +30,7 @@ from ledger.queries import acting
 from ledger.rules import contract as contracts
 from ledger.tenancy import tenancy
 from reviews import queries as after
-from reviews.operations import observations, readings, unwindings, verification
+from reviews.operations import cases, observations, readings, unwindings, verification
 from reviews.rules.reading import Consistency, Effect, Reading
 
 CONTRACTS = Path(__file__).parents[1] / "client" / "example" / "contracts"
@@ -191,6 +191,14 @@ class Stage:
         )
         with patch.object(readings, "read", return_value=(reading, None)):
             return verification.verify(tenant_id=self.tenant, action_id=action_id, clock=lambda: at)
+
+    def add_evidence(self, action_id: UUID) -> None:
+        """What a person attaches to an action."""
+        by = ledger.Actor("person", self.person("reviewer").actor_id)
+        with tenancy(self.tenant):
+            cases.attach(
+                tenant_id=self.tenant, action_id=action_id, data=b"A mail.", media_type="text/plain", by=by, at=now()
+            )
 
     def case(self, goal: str = GOAL, **read: Any) -> Any:
         """An action whose reading does not agree, and the case that a person must settle."""

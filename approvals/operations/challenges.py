@@ -74,7 +74,7 @@ def ask(
     voter, bar = votes.known(approval, replace(voter, evidence_class="A"), at=at)
     try:
         votes.check(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
-        key = _key(tenant_id, UUID(voter.actor), credential_id)
+        key = key_of(tenant_id, UUID(voter.actor), credential_id)
     except Refused as refusal:
         note = partial(votes.note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
         refusal.afterwards = partial(votes.afterwards, refusal, note, refusal.afterwards)
@@ -92,16 +92,43 @@ def _written(
     *,
     at: datetime,
 ) -> Asked:
-    tenant_id, approval_id = UUID(covers.tenant), UUID(covers.approval_id)
     salt = secrets.token_bytes(32)
     statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
-    row = Challenge(
-        tenant_id=tenant_id,
-        id=ledger.new_id(at),
-        approval_id=approval_id,
+    return write(
+        tenant_id=UUID(covers.tenant),
+        about_id=UUID(covers.approval_id),
         actor_id=UUID(voter.actor),
         session_hash=session_hash,
         verdict=str(verdict),
+        reason=reason,
+        statement=statement,
+        salt=salt,
+        credential_id=voter.credential_id,
+        at=at,
+    )
+
+
+def write(
+    *,
+    tenant_id: UUID,
+    about_id: UUID,
+    actor_id: UUID,
+    session_hash: str,
+    verdict: str,
+    reason: str,
+    statement: bytes,
+    salt: bytes,
+    credential_id: str,
+    at: datetime,
+) -> Asked:
+    """Keep a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
+    row = Challenge(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        approval_id=about_id,
+        actor_id=actor_id,
+        session_hash=session_hash,
+        verdict=verdict,
         reason=reason,
         statement=statement,
         statement_hash=binding.statement_hash(statement),
@@ -109,7 +136,7 @@ def _written(
         created_at=at,
         expires_at=at + LIFE,
     )
-    return Asked(row=_kept(row), credential_id=voter.credential_id)
+    return Asked(row=_kept(row), credential_id=credential_id)
 
 
 def _kept(row: Challenge) -> Challenge:
@@ -120,7 +147,7 @@ def _kept(row: Challenge) -> Challenge:
     return row
 
 
-def _key(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
+def key_of(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
     """The key that is to sign: the one that is named, else the newest."""
     active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
     wanted = [key for key in active if credential_id in ("", key.credential_id)]

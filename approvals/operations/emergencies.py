@@ -19,6 +19,7 @@ from approvals.rules import binding, emergency, policy
 from ledger.operations import record as ledger
 from ledger.queries import record, registered
 from ledger.rules.envelope import instant
+from ledger.rules.proof_classes import is_as_strong
 from ledger.rules.refusals import Refused
 from ledger.tenancy import insert
 
@@ -44,7 +45,7 @@ def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
     actor = UUID(voter.actor)
     rule, place = rule_of(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
     emergency.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
-    if not binding.is_as_strong(voter.evidence_class, rule.step_up):
+    if not is_as_strong(voter.evidence_class, rule.step_up):
         raise binding.StepUpRequired
     standing.keep_away(approval, actor, at=at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -128,12 +129,23 @@ def prove(
     at: datetime,
 ) -> Proof:
     """The proof, if the key signed the statement of this very vote about exactly what holds now (B1, B13, B28)."""
+
+    def check(statement: bytes) -> None:
+        said_covers, said = binding.read_statement(statement)
+        binding.check_covered(said_covers, covers)
+        _check_said(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
+
+    return prove_signature(opened, check, at=at)
+
+
+def prove_signature(opened: Opened, check: Callable[[bytes], None], *, at: datetime) -> Proof:
+    """The proof, if the key signed the challenge's statement and `check` takes what it says; `check` raises `Refused`
+    where it does not.
+    """
     key, challenge = opened.key, opened.challenge
     statement = bytes(challenge.statement)
     try:
-        said_covers, said = binding.read_statement(statement)
-        binding.check_covered(said_covers, covers)
-        _check_said(said, challenge, key, verdict, voter, reason, at=at)
+        check(statement)
         proven = passkeys.verify(
             opened.assertion,
             key=passkeys.Key(

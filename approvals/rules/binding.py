@@ -31,6 +31,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.rules.canonical import NotCanonical, canonical, digest, parse
+from ledger.rules.proof_classes import SESSION_ALONE, is_as_strong
 from ledger.rules.refusals import Refused
 
 DOMAIN = "counterfoil-approval-statement"
@@ -45,7 +46,6 @@ OPERATOR = "operator"
 # The group that every active approver is in without being named.
 EVERYBODY = "reviewers"
 MAX_USES = 1
-SESSION_ALONE = "D"
 _NUMBERS = frozenset({"revision", "payload_length", "max_uses", "log_size"})
 _LISTS = frozenset({"groups"})
 _INSTANTS = ("issued_at", "not_before", "expires_at")
@@ -416,12 +416,6 @@ def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_
         raise PolicyChanged
     if now.frozen:
         raise TargetFrozen
-
-
-def is_as_strong(evidence_class: str, wanted: str) -> bool:
-    """Whether a class of proof is at least the wanted one: A above B above C, anything else below all."""
-    order = "ABC"
-    return len(evidence_class) == 1 and evidence_class in order and order.index(evidence_class) <= order.index(wanted)
 
 
 def _check_person(voter: Voter, requesters: frozenset[str], verdict: Verdict) -> None:

@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from approvals.rules.binding import is_as_strong
 from approvals.rules.hours import Hours
 from approvals.rules.hours import read as read_hours
+from ledger.rules.proof_classes import is_as_strong
 
 EVERYBODY = "reviewers"
 APPROVE = "approve"

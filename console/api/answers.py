@@ -738,6 +738,21 @@ class Batch(Answer):
 class Allowed(Answer):
     resolution: str
     needs_second: bool
+    proof: str = Field(description="The weakest class of proof that is enough: A, B, C, or D for the session alone.")
+    meaning: str = Field(description="What whoever settles it so says, as the statement has it.")
+    consequence: str = Field(description="What follows from it.")
+
+
+class Proposal(Answer):
+    resolution: str
+    reason: str
+    evidence: list[str]
+    proposed_by: str | None
+    proof: str = Field(description="The weakest class of proof that is enough to confirm it.")
+    meaning: str
+    consequence: str
+    may_confirm: bool = Field(description="Whether you may confirm it; `why_not` says why not.")
+    why_not: str
 
 
 class Comment(Answer):
@@ -748,6 +763,10 @@ class Comment(Answer):
 
 class Case(CaseRow):
     allowed: list[Allowed]
+    proposal: Proposal | None = Field(description="What waits for a second person.")
+    covers: dict[str, Any] = Field(description="What a settlement covers: the case as it stands now.")
+    covers_digest: str = Field(description="Send it back as `covers` with a settlement.")
+    keys: list[dict[str, str]] = Field(description="Your passkeys that may sign.")
     findings: dict[str, Any] | None
     comments: list[Comment]
 

@@ -14,12 +14,12 @@ from approvals.queries import asking, calls, sessions
 from approvals.queries import voting as voting_read
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
-from console import having_a_say, target
+from console import having_a_say, settling, target
 from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
-from console.api.caller import admits, caller_of
+from console.api.caller import NotAllowed, admits, caller_of
 from console.api.document import body_of
-from console.api.edge import NotFound, after_commit, answer, in_tenancy
+from console.api.edge import NotFound, after_commit, answer, in_tenancy, once
 from console.api.schemas import (
     ApprovalsWanted,
     CasesWanted,
@@ -29,6 +29,8 @@ from console.api.schemas import (
     Paged,
     ReasonBody,
     ResolveBody,
+    SettlementChallengeBody,
+    SignatureBody,
 )
 from console.contradicted import contradicted, shown
 from console.editing import edit_of
@@ -40,8 +42,8 @@ from ledger.rules.canonical import parse
 from ledger.rules.envelope import instant
 from reviews import queries as after
 from reviews.operations import cases, casework
-from reviews.rules import resolutions
 from reviews.rules.resolutions import Resolution
+from reviews.rules.settlements import ProofNeeded
 from reviews.tasks import verify_due
 
 router = Router(tags=["People's work"])
@@ -120,18 +122,16 @@ def get_case(request: HttpRequest, case_id: UUID) -> HttpResponse:
     case = after.case(caller.tenant_id, case_id)
     if case is None:
         raise NotFound
-    held = cases.held_of(case)
-    allowed = [
-        {"resolution": str(each), "needs_second": resolutions.needs_second(held, each)}
-        for each in (resolutions.allowed(held) if case.state != "RESOLVED" else ())
-    ]
     run = after.last_run(caller.tenant_id, case.action_id) if case.action_id else None
     comments = [
         {"author": str(each.author), "text": each.text, "at": instant(each.at)}
         for each in after.comments_of(caller.tenant_id, case_id)
     ]
     return answer(
-        _case(case) | {"allowed": allowed, "findings": after.findings(run) if run else None, "comments": comments}
+        _case(case)
+        | settling.document(case, caller, at=timezone.now())
+        | {"keys": voting.keys(caller) if caller.kind == "person" else []}
+        | {"findings": after.findings(run) if run else None, "comments": comments}
     )
 
 
@@ -165,38 +165,83 @@ def comment(request: HttpRequest, case_id: UUID, body: CommentBody) -> HttpRespo
 
 
 @router.post(
-    "/reviews/{case_id}/resolve", summary="Decide a case, or propose it to a second person", response=answers.CaseState
+    "/reviews/{case_id}/challenges",
+    summary="Ask for a passkey's signature over a settlement",
+    response={201: answers.Challenge},
 )
-@admits("operator")
+@admits("operator", "reviewer")
 @in_tenancy
-def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpResponse:
+def challenge(request: HttpRequest, case_id: UUID, body: SettlementChallengeBody) -> HttpResponse:
     caller = caller_of(request)
-    state = cases.resolve(
-        tenant_id=caller.tenant_id,
-        case_id=case_id,
-        resolution=Resolution(body.resolution),
+    if body.resolution is not None and "operator" not in caller.roles:
+        raise NotAllowed
+    said = settling.Said(
+        covers=body.covers,
+        resolution=Resolution(body.resolution) if body.resolution is not None else None,
         reason=body.reason,
         evidence=body.evidence,
-        by=caller.actor,
-        at=timezone.now(),
+        credential_id=body.credential_id,
     )
-    after_commit(verify_due)
-    return answer({"case_id": str(case_id), "state": state})
+    return answer(voting.told(settling.ask(request, caller, case_id, said, at=timezone.now())), 201)
+
+
+@router.post(
+    "/reviews/{case_id}/resolve",
+    summary="Decide a case, or propose it to a second person; with a passkey, a one-time code or a password",
+    response=answers.CaseState,
+)
+@admits("operator")
+def resolve(request: HttpRequest, case_id: UUID, body: ResolveBody) -> HttpResponse | None:
+    given = _given(request, body)
+
+    def write() -> HttpResponse:
+        caller, at = caller_of(request), timezone.now()
+        state = cases.resolve(
+            tenant_id=caller.tenant_id,
+            case_id=case_id,
+            resolution=Resolution(body.resolution),
+            reason=body.reason,
+            evidence=body.evidence,
+            by=caller.actor,
+            proof=settling.proof_of(request, caller, case_id, given, at=at),
+            at=at,
+        )
+        after_commit(verify_due)
+        return answer({"case_id": str(case_id), "state": state})
+
+    return once(request, write)
 
 
 @router.post(
     "/reviews/{case_id}/resolve/confirm",
-    summary="The second person's word on a proposed resolution",
+    summary="The second person's word on a proposed resolution, signed as the first's is",
     response=answers.CaseState,
 )
 @admits("operator", "reviewer")
-@in_tenancy
-def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpResponse:
-    caller = caller_of(request)
-    state = cases.confirm(
-        tenant_id=caller.tenant_id, case_id=case_id, accept=body.accept, by=caller.actor, at=timezone.now()
-    )
-    return answer({"case_id": str(case_id), "state": state})
+def confirm(request: HttpRequest, case_id: UUID, body: ConfirmBody) -> HttpResponse | None:
+    given = _given(request, body)
+
+    def write() -> HttpResponse:
+        caller, at = caller_of(request), timezone.now()
+        state = cases.confirm(
+            tenant_id=caller.tenant_id,
+            case_id=case_id,
+            accept=body.accept,
+            by=caller.actor,
+            proof=settling.proof_of(request, caller, case_id, given, at=at) if body.accept else None,
+            at=at,
+        )
+        return answer({"case_id": str(case_id), "state": state})
+
+    return once(request, write)
+
+
+def _given(request: HttpRequest, body: SignatureBody) -> settling.Given:
+    # Outside the settlement's transaction: a wrong password counts towards the lock, whatever becomes of it.
+    given = settling.given(request, body.model_dump(), caller_of(request).user)
+    if not given.evidence_class:
+        raise ProofNeeded("The password or the code is wrong. Nothing was recorded.")
+    return given
 
 
 @router.post(

@@ -273,7 +273,19 @@ class CommentBody(Body):
     text: Text
 
 
-class ResolveBody(Body):
+class SignatureBody(Body):
+    covers: Annotated[str, Field(max_length=64)] = Field(
+        "", description="The `covers_digest` that was read. Needed where `proof` asks for more than the session (D)."
+    )
+    password: Annotated[str, Field(max_length=1000)] | None = None
+    otp: Annotated[str, Field(max_length=16)] | None = None
+    challenge_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="The challenge that `assertion` answers."
+    )
+    assertion: dict[str, Any] | None = Field(None, description="`PublicKeyCredential.toJSON()` of a passkey's answer.")
+
+
+class ResolveBody(SignatureBody):
     resolution: Literal[
         "VERIFY_AGAIN",
         "STRONG_READ",
@@ -290,8 +302,18 @@ class ResolveBody(Body):
     evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(min_length=1, max_length=50)]
 
 
-class ConfirmBody(Body):
+class ConfirmBody(SignatureBody):
     accept: bool = True
+
+
+class SettlementChallengeBody(Body):
+    resolution: Annotated[str, Field(max_length=24)] | None = Field(
+        None, description="What is to be signed; null for the confirmation of what was proposed."
+    )
+    reason: Annotated[str, Field(max_length=4000)] = ""
+    evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=50)] = []
+    covers: Annotated[str, Field(max_length=64)] = ""
+    credential_id: Annotated[str, Field(max_length=2000)] = Field("", description="Of your keys, the one to sign with.")
 
 
 class AssignBody(Body):

@@ -7,23 +7,27 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console import erased, words
+from console import erased, settling, words
 from console import queries as directory
 from console.account import names
+from console.api.caller import NotAllowed
+from console.api.voting import told
 from console.dispute import dispute
 from console.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
 from console.http import Request, in_tenant, looked
 from console.title import title
 from console.ungated import ungated
 from ledger.queries import acting
+from ledger.rules.refusals import Refused
+from ledger.tenancy import apart
 from reviews import queries
 from reviews.operations import cases
-from reviews.rules import resolutions
+from reviews.rules import resolutions, settlements
 from reviews.rules.batches import MOST
 
 TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
@@ -70,18 +74,33 @@ def resolve(request: Request, case_id: UUID) -> HttpResponse:
     form = Resolution(request.POST, allowed=resolutions.Resolution)
     if not form.is_valid():
         return show(request, case_id, resolution=form, status=422)
-    state = cases.resolve(
-        tenant_id=request.tenant.id,
-        case_id=case_id,
-        resolution=resolutions.Resolution(form.cleaned_data["resolution"]),
-        reason=form.cleaned_data["reason"],
-        evidence=form.pieces(),
-        by=request.caller.actor,
-        at=request.as_of,
-    )
+
+    def settle() -> str:
+        return cases.resolve(
+            tenant_id=request.tenant.id,
+            case_id=case_id,
+            resolution=resolutions.Resolution(form.cleaned_data["resolution"]),
+            reason=form.cleaned_data["reason"],
+            evidence=form.pieces(),
+            by=request.caller.actor,
+            proof=settling.proof_of(request, request.caller, case_id, given, at=request.as_of),
+            at=request.as_of,
+        )
+
+    try:
+        given = settling.given(request, form.cleaned_data, request.user)
+        if not given.evidence_class:
+            raise settlements.ProofNeeded(WRONG_PROOF)
+        with apart():
+            state = settle()
+    except Refused as refusal:
+        return _refused(request, case_id, refusal, form)
     settled = "Recorded. The case is settled." if state == "RESOLVED" else "Recorded. A second person must confirm it."
     messages.success(request, settled)
     return redirect("case", request.tenant.slug, case_id)
+
+
+WRONG_PROOF = "The password or the code is wrong. Nothing was recorded."
 
 
 @in_tenant("operator", "reviewer")
@@ -91,17 +110,74 @@ def confirm(request: Request, case_id: UUID) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
         return show(request, case_id, status=422)
-    cases.confirm(
-        tenant_id=request.tenant.id,
-        case_id=case_id,
-        accept=form.accepted(),
-        by=request.caller.actor,
-        at=request.as_of,
-    )
+    try:
+        proof = _proof_of_second(request, case_id, form) if form.accepted() else None
+        with apart():
+            cases.confirm(
+                tenant_id=request.tenant.id,
+                case_id=case_id,
+                accept=form.accepted(),
+                by=request.caller.actor,
+                proof=proof,
+                at=request.as_of,
+            )
+    except Refused as refusal:
+        return _refused(request, case_id, refusal, None)
     messages.success(
         request, "Confirmed. The case is settled." if form.accepted() else "Sent back. The case is open again."
     )
     return redirect("case", request.tenant.slug, case_id)
+
+
+def _proof_of_second(request: Request, case_id: UUID, form: Confirmation) -> Any:
+    given = settling.given(request, form.cleaned_data, request.user)
+    if not given.evidence_class:
+        raise settlements.ProofNeeded(WRONG_PROOF)
+    return settling.proof_of(request, request.caller, case_id, given, at=request.as_of)
+
+
+@in_tenant("operator", "reviewer")
+@require_POST
+def challenge(request: Request, case_id: UUID) -> HttpResponse:
+    """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    try:
+        with apart():
+            asked = settling.ask(request, request.caller, case_id, _said(request), at=request.as_of)
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            refusal.afterwards()
+        return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
+    return JsonResponse(told(asked), status=201)
+
+
+def _said(request: Request) -> settling.Said:
+    """What the page wants signed: a resolution by an operator, else the confirmation of what was proposed."""
+    if "resolution" not in request.POST:
+        form = Confirmation({**request.POST.dict(), "answer": "confirm"})
+        covers = form.cleaned_data["covers"] if form.is_valid() else ""
+        return settling.Said(covers=covers, credential_id=request.POST.get("credential_id", ""))
+    if "operator" not in request.caller.roles:
+        raise NotAllowed
+    wish = Resolution(request.POST, allowed=resolutions.Resolution)
+    if not wish.is_valid():
+        raise resolutions.EvidenceMissing
+    held = wish.cleaned_data
+    return settling.Said(
+        covers=held["covers"],
+        resolution=resolutions.Resolution(held["resolution"]),
+        reason=held["reason"],
+        evidence=wish.pieces(),
+        credential_id=held["credential_id"],
+    )
+
+
+def _refused(request: Request, case_id: UUID, refusal: Refused, form: Resolution | None) -> HttpResponse:
+    """The page again as it is now, with what was typed and why it was not taken."""
+    if refusal.status == 404:
+        raise refusal
+    if refusal.afterwards is not None:
+        refusal.afterwards()
+    return show(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
 
 
 def show(
@@ -110,21 +186,33 @@ def show(
     *,
     resolution: Resolution | None = None,
     remark: Remark | None = None,
+    refusal: Refused | None = None,
     status: int = 200,
 ) -> HttpResponse:
     """The case page, with a form that was not complete where there is one."""
     found = queries.case(request.tenant.id, case_id)
     if found is None:
         raise Http404
-    told = dispute if found.action_id else ungated
+    tell = dispute if found.action_id else ungated
+    page = tell(request.tenant, found, caller=request.caller, at=request.as_of)
     context = {
         "here": "cases",
         "cases_href": reverse("cases", args=[request.tenant.slug]),
-        "case": told(request.tenant, found, caller=request.caller, at=request.as_of),
+        "case": page,
+        "refusal": refusal,
+        "typed": _unplaced(page, resolution) if refusal else None,
         "form": resolution or Resolution(allowed=[]),
         "comment_form": remark or Remark(),
     }
     return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
+
+
+def _unplaced(page: dict[str, Any], form: Resolution | None) -> dict[str, str] | None:
+    """What was typed into a form that the page does not offer any more: it is shown, so that nothing is lost."""
+    offered = {each["code"] for group in page["ways"] for each in group["choices"]} if page["may_settle"] else set()
+    if form is None or form.data.get("resolution") in offered:
+        return None
+    return {name: form.data.get(name, "") for name in ("reason", "evidence")}
 
 
 def case_filter(request: Request, query: QueryDict | None = None) -> CaseFilter:

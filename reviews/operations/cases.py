@@ -5,6 +5,7 @@ A resolution never overwrites an observation: it appends what a person decided, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,11 +24,12 @@ from ledger.rules.remedies import Relation
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.models import Case, Run
-from reviews.operations import incidents, recovery, schedules, strays
+from reviews.operations import incidents, recovery, schedules, settlements, strays
 from reviews.rules import recovery_table, resolutions, runbooks
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.incidents import Kind
 from reviews.rules.resolutions import Held, Resolution
+from reviews.rules.settlements import Act, act_of, check_second, statement_hash
 from reviews.rules.verdict import Result
 
 CONTRADICTED = "CONTRADICTED"
@@ -156,10 +158,7 @@ def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYST
         "discrepancy": found or case.discrepancy,
         "resolution": "",
         "resolved_at": None,
-        "proposed_resolution": "",
-        "proposed_reason": "",
-        "proposed_evidence": [],
-        "proposed_by": None,
+        **NOT_PROPOSED,
         "snoozed_until": None,
         "snooze_reason": "",
     }
@@ -314,100 +313,215 @@ def resolve(
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
+    proof: settlements.Proof | None = None,
     at: datetime,
 ) -> str:
-    """Decide a case, or propose the decision where a second person must confirm; returns the case's state after."""
+    """Decide a case, or propose the decision where a second person must confirm; returns the case's state after.
+
+    Without a `proof` it is the session's alone, which is enough to look again and to acknowledge.
+    """
     head, case = opened(tenant_id, case_id)
-    if case.state == "AWAITING_SECOND":
-        # Else the second person could confirm something else than they have read.
-        raise AlreadyProposed
     held = held_of(case)
-    resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    act, made = _decided(case, held, resolution, reason, evidence, by, proof, at=at)
+    if act is Act.PROPOSE:
+        return _propose(head, case, resolution, reason, evidence, by, made, at=at)
+    ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made)
     if case.action_id is None:
-        return strays.settle(head, case, resolution=str(resolution), reason=reason, evidence=evidence, by=by, at=at)
-    if not resolutions.needs_second(held, resolution):
-        return _carry_out(head, case, held, resolution, reason, evidence, by, second=None, at=at)
-    ledger.append(
-        head,
-        ledger.Happening(
-            kind="resolution_proposed",
-            to="AWAITING_SECOND",
-            detail={"resolution": str(resolution), "reason": reason, "evidence": evidence},
-        ),
-        actor=by,
-        at=at,
-    )
-    Case.objects.filter(tenant_id=tenant_id, id=case_id).update(
-        state="AWAITING_SECOND",
-        proposed_resolution=str(resolution),
-        proposed_reason=reason,
-        proposed_evidence=evidence,
-        proposed_by=by.id,
-    )
-    return "AWAITING_SECOND"
+        kept = settlements.keep(tenant_id, case_id, made.parts, at=at)
+        return strays.settle(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
+    return _carry_out(head, case, held, ending, at=at)
 
 
-def confirm(*, tenant_id: UUID, case_id: UUID, accept: bool, by: ledger.Actor, at: datetime) -> str:
-    """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may."""
-    head, case = opened(tenant_id, case_id)
-    if case.state != "AWAITING_SECOND":
-        raise NothingProposed
-    if accept and case.proposed_by == by.id:
-        raise resolutions.SecondPersonNeeded
-    if not accept:
-        ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
-        Case.objects.filter(tenant_id=tenant_id, id=case_id).update(
-            state="OPEN", proposed_resolution="", proposed_reason="", proposed_evidence=[], proposed_by=None
-        )
-        return "OPEN"
-    held = held_of(case)
-    resolution = Resolution(case.proposed_resolution)
-    evidence = list(case.proposed_evidence)
-    resolutions.check(held, resolution, reason=case.proposed_reason, evidence=evidence)
-    assert case.proposed_by is not None
-    proposer = ledger.Actor("person", case.proposed_by)
-    return _carry_out(head, case, held, resolution, case.proposed_reason, evidence, proposer, second=by, at=at)
+def draft(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    resolution: Resolution | None,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    proof: settlements.Proof,
+    at: datetime,
+) -> settlements.Made:
+    """The statement that a passkey is to sign, of a settlement that would count now; without a resolution, of the
+    confirmation of what was proposed. Refused as the settlement would be; nothing is recorded.
+    """
+    _, case = opened(tenant_id, case_id)
+    if resolution is None:
+        return _confirmed(case, by, proof, at=at).made
+    return _decided(case, held_of(case), resolution, reason, evidence, by, proof, at=at)[1]
 
 
-def _carry_out(
-    head: ledger.Head,
+def _decided(
     case: Case,
     held: Held,
     resolution: Resolution,
     reason: str,
     evidence: list[str],
     by: ledger.Actor,
+    proof: settlements.Proof | None,
     *,
-    second: ledger.Actor | None,
     at: datetime,
-) -> str:
-    tenant_id = case.tenant_id
-    detail = {
-        "case_id": str(case.id),
-        "resolution": str(resolution),
-        "reason": reason,
-        "evidence": evidence,
-        "by": str(by.id),
-        "confirmed_by": str(second.id) if second else None,
-    }
-    kept = ledger.seal(
-        tenant_id=tenant_id,
-        subject_id=queries.about(case),
-        purpose="resolution",
-        data=orjson.dumps(detail),
-        media_type="application/json",
-        source="person",
+) -> tuple[Act, settlements.Made]:
+    """What a first person does with a case, and what they stand for; else the refusal."""
+    if case.state == "AWAITING_SECOND":
+        # Else the second person could confirm something else than they have read.
+        raise AlreadyProposed
+    resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    act = act_of(held, resolution)
+    made = settlements.stand_for(
+        case,
+        held,
+        act=act,
+        resolution=resolution,
+        reason=reason,
+        evidence=evidence,
+        by=by,
+        proof=proof or settlements.Proof(person=str(by.id)),
         at=at,
     )
-    action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, second or by, at=at)
-    action = _order(case, action, resolution, by, at=at)
+    return act, made
+
+
+def _propose(
+    head: ledger.Head,
+    case: Case,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    made: settlements.Made,
+    *,
+    at: datetime,
+) -> str:
+    kept = settlements.keep(case.tenant_id, case.id, made.parts, at=at)
+    said = {"resolution": str(resolution), "reason": reason, "evidence": evidence, **made.told()}
+    happening = ledger.Happening(kind="resolution_proposed", to="AWAITING_SECOND", detail=said, evidence=kept)
+    ledger.append(head, happening, actor=by, at=at)
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
+        state="AWAITING_SECOND",
+        proposed_resolution=str(resolution),
+        proposed_reason=reason,
+        proposed_evidence=evidence,
+        proposed_by=by.id,
+        proposed_statement=kept[0].pointer,
+    )
+    return "AWAITING_SECOND"
+
+
+def confirm(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    accept: bool,
+    by: ledger.Actor,
+    proof: settlements.Proof | None = None,
+    at: datetime,
+) -> str:
+    """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may.
+
+    Sending back needs no proof: what stops a settlement is never made hard.
+    """
+    head, case = opened(tenant_id, case_id)
+    if case.state != "AWAITING_SECOND":
+        raise NothingProposed
+    if not accept:
+        ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
+        Case.objects.filter(tenant_id=tenant_id, id=case_id).update(**NOT_PROPOSED, state="OPEN")
+        return "OPEN"
+    return _carry_out(head, case, held_of(case), _confirmed(case, by, proof, at=at), at=at)
+
+
+NOT_PROPOSED: dict[str, Any] = {
+    "proposed_resolution": "",
+    "proposed_reason": "",
+    "proposed_evidence": [],
+    "proposed_by": None,
+    "proposed_statement": None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    """How a case ends: who says what and why, and who has confirmed it; `first` is what the first person signed."""
+
+    resolution: Resolution
+    reason: str
+    evidence: list[str]
+    by: ledger.Actor
+    made: settlements.Made
+    second: ledger.Actor | None = None
+    first: bytes = b""
+
+    @property
+    def actor(self) -> ledger.Actor:
+        """Who carries it out now."""
+        return self.second or self.by
+
+    def detail(self, case: Case) -> dict[str, Any]:
+        """What the events of the case and of its action say."""
+        said = {
+            "case_id": str(case.id),
+            "resolution": str(self.resolution),
+            "reason": self.reason,
+            "evidence": self.evidence,
+            "by": str(self.by.id),
+            "confirmed_by": str(self.second.id) if self.second else None,
+            **self.made.told(),
+        }
+        return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
+
+
+def _confirmed(case: Case, by: ledger.Actor, proof: settlements.Proof | None, *, at: datetime) -> _Ending:
+    """The end that was proposed, if this person may confirm exactly that."""
+    if case.state != "AWAITING_SECOND":
+        raise NothingProposed
+    if case.proposed_by == by.id:
+        raise resolutions.SecondPersonNeeded
+    held, proof = held_of(case), proof or settlements.Proof(person=str(by.id))
+    resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)
+    resolutions.check(held, resolution, reason=case.proposed_reason, evidence=evidence)
+    first, said = settlements.proposed(case)
+    covers = settlements.coverage(case, held)
+    check_second(said, covers, resolution=str(resolution), by=str(case.proposed_by), person=proof.person)
+    assert case.proposed_by is not None
+    made = settlements.stand_for(
+        case,
+        held,
+        act=Act.CONFIRM,
+        resolution=resolution,
+        reason=case.proposed_reason,
+        evidence=evidence,
+        over=statement_hash(first),
+        by=by,
+        proof=proof,
+        at=at,
+    )
+    return _Ending(
+        resolution=resolution,
+        reason=case.proposed_reason,
+        evidence=evidence,
+        by=ledger.Actor("person", case.proposed_by),
+        made=made,
+        second=by,
+        first=first,
+    )
+
+
+def _carry_out(head: ledger.Head, case: Case, held: Held, ending: _Ending, *, at: datetime) -> str:
+    tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
+    parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
+    kept = settlements.keep(tenant_id, queries.about(case), parts, at=at)
+    action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at)
+    action = _order(case, action, resolution, ending.by, at=at)
     ledger_orders.after_failure(acting.action(tenant_id, action.id), action.state, at=at)
     if held.contradicted and resolution in resolutions.LOOKS:
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
         schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
     _settle_record(tenant_id, action, at=at)
-    ledger.append(head, ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail), actor=second or by, at=at)
+    resolved = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail)
+    ledger.append(head, resolved, actor=ending.actor, at=at)
     Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
         state="RESOLVED", resolution=str(resolution), resolved_at=at, snoozed_until=None, snooze_reason=""
     )
@@ -418,7 +532,7 @@ def _move(
     case: Case,
     moves: tuple[resolutions.Move, ...],
     detail: dict[str, Any],
-    kept: ledger.Sealed,
+    kept: tuple[ledger.Sealed, ...],
     actor: ledger.Actor,
     *,
     at: datetime,
@@ -433,7 +547,7 @@ def _move(
             grounds=move.grounds,
             changes=move.changes,
             detail=detail,
-            evidence=(kept,) if number == 0 else (),
+            evidence=kept if number == 0 else (),
             view={**settled, **move.view},
         )
         action = ledger.append(action, happening, actor=actor, at=at)

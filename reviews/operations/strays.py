@@ -174,21 +174,19 @@ def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
 
 
 def settle(
-    head: ledger.Head, case: Case, *, resolution: str, reason: str, evidence: list[str], by: ledger.Actor, at: datetime
+    head: ledger.Head,
+    case: Case,
+    *,
+    detail: dict[str, Any],
+    kept: tuple[ledger.Sealed, ...],
+    by: ledger.Actor,
+    at: datetime,
 ) -> str:
     """A person has found out who did it: why it is so, and on what evidence, is the end of the case."""
-    detail = {
-        "case_id": str(case.id),
-        "resolution": resolution,
-        "reason": reason,
-        "evidence": evidence,
-        "by": str(by.id),
-        "confirmed_by": None,
-    }
-    happening = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail)
+    happening = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail, evidence=kept)
     ledger.append(head, happening, actor=by, at=at)
     Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
-        state="RESOLVED", resolution=resolution, resolved_at=at, snoozed_until=None, snooze_reason=""
+        state="RESOLVED", resolution=detail["resolution"], resolved_at=at, snoozed_until=None, snooze_reason=""
     )
     return "RESOLVED"
 

@@ -56,8 +56,15 @@ class EvidenceMissing(Refused):
     status = 422
 
 
+class NotASecond(Refused):
+    """Another operator or a reviewer must confirm this."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
 class SecondPersonNeeded(Refused):
-    """Another person must confirm this; nobody confirms their own proposal."""
+    """Another person must confirm this; nobody confirms their own proposal, with whatever account."""
 
     code = "SECOND_PERSON_REQUIRED"
     status = 403
@@ -114,6 +121,7 @@ REMEDIES = {
     Resolution.FORWARD_RECOVER: Relation.FORWARD,
     Resolution.ROLL_BACK: Relation.ROLLBACK,
 }
+SECONDS = frozenset({"operator", "reviewer"})
 _ENDED = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS, State.FAILED})
 _SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
 _SAID = frozenset({Ground.REASON_AND_EVIDENCE})
@@ -154,6 +162,16 @@ def needs_second(held: Held, resolution: Resolution) -> bool:
     upper = held.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
     irreversible = held.reversibility is Reversibility.IRREVERSIBLE
     return resolution in _SETTLES and held.executed and (upper or irreversible)
+
+
+def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None:
+    """Why somebody may not confirm what was proposed, if they may not: another operator or a reviewer may (rule 6).
+
+    The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
+    """
+    if not roles & SECONDS:
+        return NotASecond()
+    return SecondPersonNeeded() if is_proposer else None
 
 
 def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from approvals.rules import binding
 from approvals.rules.binding import Coverage, Current, Seen, Verdict, Vote, Voter
 from ledger.rules.canonical import canonical, parse
+from ledger.rules.proof_classes import is_as_strong
 from ledger.rules.refusals import Refused
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -301,7 +302,7 @@ def test_a_frozen_target_can_still_be_refused():
 def test_a_stronger_proof_serves_where_a_weaker_is_asked_and_never_the_other_way(given_class, wanted):
     known = {"A": 3, "B": 2, "C": 1}
 
-    assert binding.is_as_strong(given_class, wanted) is (known.get(given_class, 0) >= known[wanted])
+    assert is_as_strong(given_class, wanted) is (known.get(given_class, 0) >= known[wanted])
 
 
 # Release

@@ -9,10 +9,9 @@ import pytest
 
 from ledger.queries import record
 from ledger.tenancy import tenancy
+from tests import settling
 from tests.callers import Api
 from tests.workshop import Clock, Workshop
-
-EVIDENCE = ["I looked into the folder: the file is there."]
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -20,12 +19,11 @@ def refused(answer: Any) -> tuple[int, str]:
 
 
 def resolve(shop: Workshop, case: dict[str, Any], resolution: str, by: Api | None = None, **changes: Any) -> Any:
-    body = {"resolution": resolution, "reason": "I looked.", "evidence": EVIDENCE} | changes
-    return (by or shop.operator).post(f"/reviews/{case['case_id']}/resolve", body)
+    return settling.settle(by or shop.operator, case["case_id"], resolution, **changes)
 
 
 def confirm(shop: Workshop, case: dict[str, Any], by: Api | None = None, *, accept: bool = True) -> Any:
-    return (by or shop.reviewer).post(f"/reviews/{case['case_id']}/resolve/confirm", {"accept": accept})
+    return settling.confirm(by or shop.reviewer, case["case_id"], accept=accept)
 
 
 def settled(shop: Workshop, case: dict[str, Any], resolution: str) -> None:
@@ -114,7 +112,8 @@ def test_only_what_the_rules_offer_is_accepted(shop: Workshop, case: dict[str, A
 
 
 def test_what_never_ran_can_only_be_ended(shop: Workshop, unrun: dict[str, Any]):
-    assert shown(shop, unrun)["allowed"] == [{"resolution": "FAIL", "needs_second": False}]
+    (only,) = shown(shop, unrun)["allowed"]
+    assert (only["resolution"], only["needs_second"], only["proof"]) == ("FAIL", False, "C")
     for resolution in ("VERIFY_AGAIN", "ATTEST_PRESENT", "ABANDON"):
         assert refused(resolve(shop, unrun, resolution)) == (409, "RESOLUTION_NOT_ALLOWED")
     assert resolve(shop, unrun, "FAIL").json()["state"] == "RESOLVED"
@@ -152,7 +151,7 @@ def test_what_cannot_be_undone_is_settled_by_two(shop: Workshop, case: dict[str,
     assert confirm(shop, case).json()["state"] == "RESOLVED"
     detail = shop.history(case["action_id"])[-1]["detail"]
     assert detail["by"] != detail["confirmed_by"]
-    assert (detail["reason"], detail["evidence"]) == ("I looked.", EVIDENCE)
+    assert (detail["reason"], detail["evidence"]) == ("I looked.", settling.EVIDENCE)
 
 
 def test_a_proposal_can_be_sent_back_or_taken_back(shop: Workshop, case: dict[str, Any]):

@@ -13,6 +13,7 @@ from django.db import connection
 
 from console import tasks
 from ledger.tenancy import tenancy
+from tests import settling
 from tests.callers import Api
 from tests.conftest import Run
 from tests.erasing import erase_here
@@ -65,8 +66,8 @@ def settled(shop: Workshop, clock: Clock, tmp_path: Path) -> dict[str, str]:
     evidence = {"action_id": action, "text": f"{CANARY} says so."}
     pointer = shop.operator.post("/evidence", evidence).json()["pointer"]
     word = {"resolution": "ABANDON", "reason": f"{CANARY} gave up.", "evidence": [pointer, f"letter of {CANARY}"]}
-    assert shop.operator.post(f"{path}/resolve", word).status_code == 200
-    shop.reviewer.post(f"{path}/resolve/confirm", {"accept": True})
+    assert settling.settle(shop.operator, case["case_id"], **word).status_code == 200
+    settling.confirm(shop.reviewer, case["case_id"])
     assert shop.state(action) == "ABANDONED"
     shop.agent.get(f"/actions/{action}/report")
     return {

@@ -40,6 +40,7 @@ from reviews import queries as reviews
 from reviews import tasks as after
 from reviews.models import Schedule
 from reviews.operations import reports
+from tests import settling
 from tests.till import TOOL, Counter
 from tests.web.test_recovery_path import CANCEL, cancelling, lesser
 from tests.workshop import Clock
@@ -187,11 +188,10 @@ class Shift(RuleBasedStateMachine):
         path = f"/reviews/{ours[0]['case_id']}"
         allowed = [each["resolution"] for each in self.counter.operator.get(path).json()["allowed"]]
         if ours[0]["state"] == "AWAITING_SECOND":
-            self.counter.reviewer.post(f"{path}/resolve/confirm", {"accept": number % 2 == 0})
+            settling.confirm(self.counter.reviewer, ours[0]["case_id"], accept=number % 2 == 0)
         elif allowed:
-            answer = self.counter.operator.post(
-                f"{path}/resolve", {"resolution": allowed[number % len(allowed)], **WHY}
-            )
+            wanted = allowed[number % len(allowed)]
+            answer = settling.settle(self.counter.operator, ours[0]["case_id"], wanted, **WHY)
             assert answer.status_code in (200, 409), answer.content
 
     @rule(lift=st.sampled_from([True, True, True, False]))

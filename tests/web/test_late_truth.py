@@ -10,6 +10,7 @@ import pytest
 from ledger.tenancy import tenancy
 from reviews import queries, tasks
 from reviews.operations import claims, rechecks
+from tests import settling
 from tests.workshop import Clock, Workshop, contract, result
 
 
@@ -93,7 +94,7 @@ def test_a_contradicted_action_blocks_its_repeat(shop: Workshop, written: str, c
 
 def settle(shop: Workshop, case: dict, resolution: str) -> dict:
     body = {"resolution": resolution, "reason": "I looked myself.", "evidence": ["the folder, 12:04"]}
-    answer = shop.operator.post(f"/reviews/{case['case_id']}/resolve", body)
+    answer = settling.settle(shop.operator, case["case_id"], **body)
     assert answer.status_code == 200, answer.content
     return answer.json()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.settling import confirm_on_page, settle_on_page
 from tests.visitors import visitor, words
 
 WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
@@ -72,7 +73,7 @@ def test_only_what_the_rules_allow_is_offered(stage):
 @pytest.mark.req("R-UI-07")
 def test_a_forged_resolution_is_refused(stage):
     case = stage.case()
-    answer = visitor(stage, "operator").post(f"cases/{case.id}/resolve", resolution="COMPENSATE", **WHY)
+    answer = settle_on_page(visitor(stage, "operator"), case.id, "COMPENSATE", **WHY)
     assert answer.status_code == 409
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"
 
@@ -95,12 +96,12 @@ def test_reading_again_needs_no_second_person(stage):
 def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
     case = stage.case()
     operator, second = visitor(stage, "operator"), visitor(stage, "reviewer", name="second@orchid")
-    operator.post(f"cases/{case.id}/resolve", resolution="ATTEST_ABSENT", **WHY)
+    settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
     assert stage.state(case.action_id) == "REVIEW_REQUIRED"
     assert "nobody confirms their own proposal" in words(operator.page(f"cases/{case.id}"))
     assert operator.post(f"cases/{case.id}/confirm", answer="confirm").status_code == 403
     assert "Statement of 21 November" in second.page(f"cases/{case.id}")
-    second.post(f"cases/{case.id}/confirm", answer="confirm")
+    confirm_on_page(second, case.id)
     assert stage.state(case.action_id) == "FAILED"
     assert "a person has attested" in words(operator.page(f"actions/{case.action_id}"))
     settled = words(operator.page(f"cases/{case.id}"))
@@ -110,7 +111,7 @@ def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
 def test_the_second_person_may_send_it_back(stage):
     case = stage.case()
     operator, second = visitor(stage, "operator"), visitor(stage, "operator", name="second@orchid")
-    operator.post(f"cases/{case.id}/resolve", resolution="ABANDON", **WHY)
+    settle_on_page(operator, case.id, "ABANDON", **WHY)
     second.post(f"cases/{case.id}/confirm", answer="decline")
     assert 'value="ABANDON"' in operator.page(f"cases/{case.id}")
 

@@ -13,6 +13,7 @@ from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import tasks as after
 from reviews.operations import rechecks
+from tests import settling
 from tests.till import Counter, refund_contract
 from tests.workshop import Clock
 
@@ -334,9 +335,9 @@ def test_who_orders_a_compensation_does_not_approve_it(
     case = cashier.case_of(action_id)
     assert case is not None
     body = {"resolution": "COMPENSATE", "reason": "The amount is wrong.", "evidence": ["reading 1"]}
-    proposed = both.post(f"/reviews/{case['case_id']}/resolve", body).json()
+    proposed = settling.settle(both, case["case_id"], **body).json()
     assert proposed["state"] == "AWAITING_SECOND"
-    cashier.operator.post(f"/reviews/{case['case_id']}/resolve/confirm", {"accept": True})
+    settling.confirm(cashier.operator, case["case_id"])
     assert cashier.state(action_id) == "COMPENSATING"
     child = child_of(cashier, action_id)
     approval = cashier.approval_of(str(child.id))

@@ -12,6 +12,7 @@ from django.utils import timezone
 from approvals.models import Agent, Call
 from ledger.queries import record
 from ledger.tenancy import tenancy
+from tests import settling
 from tests.callers import Api
 from tests.workshop import DELETE, GOAL, TOOLS, Clock, Workshop, contract, workshop
 
@@ -369,7 +370,7 @@ def test_cases_are_paged_by_urgency(shop: Workshop, clock: Clock):
     assert [case["case_id"] for case in walked(shop.operator, "/reviews", 1)] == open_ones
     word = {"resolution": "FAIL", "reason": "Nothing ran.", "evidence": ["The attempt was refused."]}
     for case_id in open_ones:
-        assert shop.operator.post(f"/reviews/{case_id}/resolve", word).status_code == 200
+        assert settling.settle(shop.operator, case_id, **word).status_code == 200
         clock.forward(seconds=1)
     settled = [case["case_id"] for case in walked(shop.operator, "/reviews?resolved=true", 1)]
     assert settled == open_ones[::-1]

@@ -12,6 +12,7 @@ from approvals import tasks as before
 from ledger.queries import acting, running
 from ledger.tenancy import tenancy
 from reviews import tasks as after
+from tests import settling
 from tests.till import ORDER, Counter
 from tests.web.test_recovery_path import cancelling, carried_out, lesser
 from tests.workshop import Clock
@@ -155,7 +156,7 @@ def test_a_step_that_nothing_reverses_stops_there_until_a_person_says_so(
     shown = cashier.operator.get(f"/reviews/{case['case_id']}").json()
     assert [one["resolution"] for one in shown["allowed"]] == ["ABANDON"]
     body = {"resolution": "ABANDON", "reason": "The customer keeps it.", "evidence": ["mail of the owner"]}
-    assert cashier.operator.post(f"/reviews/{case['case_id']}/resolve", body).status_code == 200
+    assert settling.settle(cashier.operator, case["case_id"], **body).status_code == 200
     after.recover()
     assert run.unwinding().state == "DONE"
     assert cashier.report(stands)["code"] == "COMPLETED"

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from reviews import tasks
+from tests import settling
 from tests.till import Counter
 from tests.workshop import Clock
 
@@ -91,7 +92,7 @@ def test_a_person_says_who_did_it(watched: Counter):
     allowed = watched.operator.get(path).json()["allowed"]
     assert [each["resolution"] for each in allowed] == ["ACKNOWLEDGE"]
     body = {"resolution": "ACKNOWLEDGE", "reason": "Ines, at the desk.", "evidence": ["her note"]}
-    assert watched.operator.post(f"{path}/resolve", body).json()["state"] == "RESOLVED"
+    assert settling.settle(watched.operator, case["case_id"], **body).json()["state"] == "RESOLVED"
     page = watched.operator.client.get(f"/t/orchid/cases/{case['case_id']}").content.decode()
     assert "Ines, at the desk." in page
     assert tasks.watch_changes() == 0

@@ -200,9 +200,56 @@
     sign(form, event.submitter?.value ?? "");
   });
 
+  // Settlements of cases: the same signing, of a form that the console itself compares with the record.
+  const settling = () => [...document.querySelectorAll("form[data-settle]")];
+
+  function beginSettling(form) {
+    if (form.dataset.begun) return;
+    form.dataset.begun = "yes";
+    const choice = form.querySelector("[data-ways]");
+    if (choice && window.PublicKeyCredential) {
+      choice.hidden = false;
+      choice.addEventListener("change", () => ways(form));
+    }
+    ways(form);
+  }
+
+  async function signSettlement(form, submitter) {
+    form.dataset.signing = "yes";
+    try {
+      say(form, "Asking the console what is to be signed.");
+      const body = new FormData(form);
+      body.delete("password");
+      const answer = await fetch(form.dataset.challengeAt, { method: "POST", body, headers: { Accept: "application/json" } });
+      // The page is old: sent as it is, it is refused and comes back as the case is now, with all that was typed.
+      if (answer.status === 409) return form.requestSubmit(submitter);
+      const challenge = await answer.json().catch(() => ({ detail: "The console did not answer. Try again." }));
+      if (!answer.ok) throw new Error(challenge.detail);
+      say(form, `Sign with your passkey. Confirmation code ${challenge.confirmation_code}`);
+      const assertion = await signed(challenge);
+      form.elements.challenge_id.value = challenge.challenge_id;
+      form.elements.assertion.value = JSON.stringify(assertion);
+      form.requestSubmit(submitter);
+    } catch (fault) {
+      delete form.dataset.signing;
+      say(form, reasons[fault.name] ?? fault.message);
+    }
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-settle]") || form.dataset.signing) return;
+    if (event.submitter?.value === "decline" || ways(form) !== "passkey") return;
+    event.preventDefault();
+    signSettlement(form, event.submitter);
+  });
+
   // Taken up again from the browser's history, the page is asked anew what holds.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  const all = () => { for (const form of forms()) { begin(form); check(form); } };
+  const all = () => {
+    for (const form of forms()) { begin(form); check(form); }
+    for (const form of settling()) beginSettling(form);
+  };
   document.addEventListener("counterfoil:replaced", all);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) all(); });
   setInterval(() => { if (!document.hidden) for (const form of forms()) check(form); }, 10_000);
@@ -210,4 +257,5 @@
     for (const name of Object.keys(sessionStorage)) if (name.startsWith("reason:")) sessionStorage.removeItem(name);
   }
   for (const form of forms()) begin(form);
+  for (const form of settling()) beginSettling(form);
 })();
