@@ -495,7 +495,9 @@ class ExportWish(forms.Form):
     checkpoint = forms.IntegerField(
         required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
     )
-    format = forms.ChoiceField(choices=[("jsonl", "JSON lines"), ("parquet", "Parquet too")], widget=Chooser)
+    format = forms.ChoiceField(
+        choices=[("jsonl", "JSON lines"), ("csv", "CSV too"), ("parquet", "Parquet too")], widget=Chooser
+    )
     payloads = forms.BooleanField(required=False, initial=True, label="With payloads and evidence")
 
     def clean_action(self) -> str:

@@ -921,7 +921,7 @@ def _passkey_signed(public_key: bytes, message: bytes, signature: bytes) -> bool
 _NAMES = re.compile(
     r"manifest\.json|README\.txt|verify_bundle\.py|keys\.json|proof\.json|events/[0-9]{6}\.jsonl"
     r"|checkpoints/(0|[1-9][0-9]{0,15})|consistency/[1-9][0-9]{0,15}\.json"
-    r"|timestamps/[1-9][0-9]{0,15}-[0-9]{1,3}\.tsr|tables/[0-9]{6}\.parquet"
+    r"|timestamps/[1-9][0-9]{0,15}-[0-9]{1,3}\.tsr|tables/[0-9]{6}\.(?:csv|parquet)"
 )
 
 

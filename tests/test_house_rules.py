@@ -7,8 +7,10 @@ reason, or it is not one.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -128,6 +130,7 @@ def test_only_queries_and_operations_know_the_tables():
     assert wrong == []
 
 
+@pytest.mark.req("R-CX-10")
 def test_only_the_edges_read_the_clock():
     wrong = [
         file.at(call)
@@ -143,6 +146,7 @@ def test_every_exception_of_these_rules_is_still_one():
     assert [path for path in MORE_EDGES if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.req("R-CX-10")
 def test_no_rule_depends_on_time_or_chance():
     wrong = [
         file.at(call)
@@ -275,3 +279,22 @@ def test_rules_need_neither_framework_nor_server(domain):
     ran = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env={}, capture_output=True, text=True, check=True)
     assert modules
     assert set(ran.stdout.split()) & {"django", "celery", "psycopg", "redis", "ninja", "pydantic", "console"} == set()
+
+
+@pytest.mark.req("R-CX-05")
+def test_it_is_a_django_application_on_the_libraries_that_were_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {re.match("[a-z0-9-]+", each)[0] for each in project["dependencies"]}
+    assert {"django", "django-htmx", "celery", "redis", "psycopg"} <= named
+    assert project["requires-python"] == ">=3.11"
+
+
+@pytest.mark.req("R-CX-06")
+def test_the_top_level_is_the_one_that_was_given():
+    given = {"manage.py", "console", "ledger", "reviews", "approvals", "templates", "tests", "pyproject.toml"}
+    beside = {"README.md", "CHANGELOG.md", "Makefile", "uv.lock", "docs", "deploy", "client", "benchmarks", "LICENSE"}
+    tracked = subprocess.run(
+        ["git", "ls-tree", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert given <= set(tracked)
+    assert {name for name in tracked if not name.startswith(".")} - given <= beside | {"SECURITY.md", "CONTRIBUTING.md"}

@@ -491,7 +491,7 @@ class ExportBody(Body):
         Index | Annotated[str, Field(max_length=40)] | None, Field(alias="to", description="An index, or a time.")
     ] = None
     filters: dict[Annotated[str, Field(max_length=40)], Annotated[str, Field(min_length=1, max_length=512)]] = {}
-    format: Literal["jsonl", "parquet"] = "jsonl"
+    format: Literal["jsonl", "csv", "parquet"] = "jsonl"
     payloads: bool = True
     since: Annotated[int | None, Field(ge=1, le=2**53 - 1)] = None
     log: Annotated[int | None, Field(ge=1, le=1_000_000)] = None

@@ -86,6 +86,7 @@ def _shown(request: Request, row: Any, history: list[Any], called: dict[UUID, st
     }
 
 
+FORMATS = {"jsonl": "JSON lines", "csv": "JSON lines and CSV", "parquet": "JSON lines and Parquet"}
 _ICONS = {"REQUESTED": "clock", "FINISHED": "tick", "FAILED": "cross", "EXPIRED": "minus"}
 
 
@@ -98,4 +99,4 @@ def _asked(wanted: dict[str, Any]) -> str:
         said.append(f"to {wanted['to']}")
     what = ", ".join(said) if said else "everything"
     with_what = "with payloads and evidence" if wanted.get("payloads") else "without payloads and evidence"
-    return f"{what}; {with_what}; {'Parquet' if wanted.get('format') == 'parquet' else 'JSON lines'}"
+    return f"{what}; {with_what}; {FORMATS[wanted.get('format', 'jsonl')]}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib.util
+import json
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Final
 
 from ledger.rules.bundles import Member
 
@@ -23,7 +26,7 @@ checkpoints/    signed heads of the log, with the signatures of witnesses
 consistency/    proofs that the newest head continues an older one
 timestamps/     time stamps of heads (RFC 3161)
 proof.json      the hashes that lead from the range to the newest head
-tables/         the same events as Parquet, for reading; they are no evidence
+tables/         the same events as CSV or Parquet, for reading; they are no evidence
 keys.json       public keys of the console, for information; trust none because it is here
 verify_bundle.py  the verifier. Take your own copy from where you trust it, not this one
 
@@ -48,6 +51,11 @@ COPY (
     ) ORDER BY "index"
 ) TO '%s' (FORMAT PARQUET, COMPRESSION ZSTD)
 """
+COLUMNS: Final = (
+    *("index", "at", "kind", "subject_kind", "subject_id", "seq"),
+    *("from_state", "to_state", "actor_kind", "actor_id", "event_id", "leaf"),
+)
+"""The columns of a CSV of events."""
 _DAY = (1980, 1, 1, 0, 0, 0)
 # A verifier refuses what swells too much; such a file is stored as it is.
 _RATIO = 100
@@ -74,7 +82,27 @@ def write(file: Path, data: bytes) -> None:
     part.replace(file)
 
 
-def write_table(lines: Path, file: Path) -> None:
+def write_csv(lines: Path, file: Path) -> None:
+    """The disclosed events of a piece as a CSV file (RFC 4180): one row an event, its names in the first."""
+    part = file.with_name(f"{file.name}.part")
+    with lines.open("rb") as source, part.open("w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(COLUMNS)
+        for line in map(json.loads, source):
+            if line.get("envelope") is not None:
+                table.writerow(_row(line, json.loads(line["envelope"])))
+    part.replace(file)
+
+
+def _row(line: Mapping[str, Any], envelope: Mapping[str, Any]) -> list[Any]:
+    subject, actor = envelope["subject"], envelope["actor"]
+    return [
+        *(line["index"], envelope["at"], envelope["kind"], subject["kind"], subject["id"], envelope["seq"]),
+        *(envelope.get("from"), envelope.get("to"), actor["kind"], actor["id"], envelope["id"], line["leaf"]),
+    ]
+
+
+def write_parquet(lines: Path, file: Path) -> None:
     """The disclosed events of a piece as a Parquet file."""
     import duckdb
 
@@ -82,6 +110,10 @@ def write_table(lines: Path, file: Path) -> None:
     with duckdb.connect(":memory:", config={"threads": 1, "autoinstall_known_extensions": False}) as database:
         database.execute(TABLE % str(part).replace("'", "''"), {"lines": str(lines)})
     part.replace(file)
+
+
+TABLES: Final[dict[str, Callable[[Path, Path], None]]] = {"csv": write_csv, "parquet": write_parquet}
+"""What writes a table of the events beside the lines, by format."""
 
 
 def member(name: str, part: bytes | Path) -> Member:

@@ -223,8 +223,8 @@ def _make_piece(row: Export, head: log.LogHead) -> None:
     piece = Piece(row, head, row.done, min(row.done + PIECE, row.end))
     lines = list(piece.lines())
     files.write(staged / _lines(row.chunks), b"".join(lines))
-    if row.wanted["format"] == "parquet":
-        files.write_table(staged / _lines(row.chunks), staged / _table(row.chunks))
+    if row.wanted["format"] in files.TABLES:
+        files.TABLES[row.wanted["format"]](staged / _lines(row.chunks), staged / _table(row, row.chunks))
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         done=piece.end, chunks=row.chunks + 1, withheld=row.withheld + piece.withheld
     )
@@ -324,8 +324,8 @@ def _finish(row: Export, head: log.LogHead, keys: Callable[[UUID], bytes], *, at
         **proven,
         **{f"events/{n:06}.jsonl": staged / _lines(n) for n in range(row.chunks)},
     }
-    if row.wanted["format"] == "parquet":
-        parts |= {f"tables/{n:06}.parquet": staged / _table(n) for n in range(row.chunks)}
+    if row.wanted["format"] in files.TABLES:
+        parts |= {f"tables/{_table(row, n)}": staged / _table(row, n) for n in range(row.chunks)}
     manifest = bundles.manifest(
         origin=head.origin,
         within=bundles.Range(row.start, row.end),
@@ -393,5 +393,5 @@ def _lines(number: int) -> str:
     return f"{number:06}.jsonl"
 
 
-def _table(number: int) -> str:
-    return f"{number:06}.parquet"
+def _table(row: Export, number: int) -> str:
+    return f"{number:06}.{row.wanted['format']}"

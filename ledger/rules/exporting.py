@@ -18,7 +18,7 @@ from uuid import UUID
 
 from ledger.rules.refusals import Refused
 
-FORMATS = ("jsonl", "parquet")
+FORMATS = ("jsonl", "csv", "parquet")
 OF_ACTIONS = ("action", "state", "tool", "agent", "session", "run", "side_effect_class", "discrepancy", "target", "q")
 OF_EVENTS = ("kind", "subject_kind", "subject", "actor")
 FILTERS = (*OF_ACTIONS, *OF_EVENTS)

@@ -56,6 +56,7 @@ def test_an_id_after_the_last_of_its_millisecond_is_a_fresh_one(at, randomness):
     assert next_uuid7(last, at, randomness) == next_uuid7(None, at, randomness) == uuid7(at, randomness)
 
 
+@pytest.mark.req("R-CX-10")
 def test_different_randomness_makes_different_ids():
     at = datetime(2026, 11, 21, tzinfo=UTC)
     bits = {uuid7(at, (1 << bit).to_bytes(10, "big")) for bit in range(80)}

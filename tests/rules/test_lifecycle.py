@@ -132,6 +132,24 @@ def test_of_what_changes_nothing_no_reading_is_asked_and_nothing_else_is_spared(
         step("action", State.PENDING, State.COMMITTED, by="system", grounds=frozenset({Ground.CHANGES_NOTHING}))
 
 
+STAGES = [
+    ("no validation", "PROPOSED", "EXECUTING", EVERY_GROUND),
+    ("no approval, freeze or hash asked about", "VALIDATED", "EXECUTING", EVERY_GROUND - {Ground.RELEASED}),
+    ("no attempt on record", "VALIDATED", "PENDING", EVERY_GROUND),
+    ("no answer on record", "EXECUTING", "RECONCILED_SUCCESS", EVERY_GROUND),
+    ("no reading of the right source", "PENDING", "COMMITTED", EVERY_GROUND - {Ground.DECISIVE_READ}),
+    ("no comparison", "PENDING", "RECONCILED_SUCCESS", EVERY_GROUND),
+    ("no predicate that holds", "COMMITTED", "RECONCILED_SUCCESS", EVERY_GROUND - {Ground.PREDICATES_HOLD}),
+]
+
+
+@pytest.mark.req("R-CX-02")
+@pytest.mark.parametrize(("skipped", "start", "target", "grounds"), STAGES, ids=[each[0] for each in STAGES])
+def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, start, target, grounds):
+    with pytest.raises((IllegalTransition, GroundsMissing)):
+        step("action", start, target, by="person", grounds=grounds)
+
+
 @pytest.mark.req("R-SM-18")
 @pytest.mark.parametrize("by", ["agent", "executor", "operator", "auditor", "system", ""])
 @pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])

@@ -160,7 +160,8 @@ def test_the_record_knows_the_idempotency_key_by_its_hash_only(shop: Workshop):
     assert started["idempotency_key"] not in told
 
 
-def test_the_callers_trace_reaches_the_executor(shop: Workshop):
+@pytest.mark.req("R-TR-06")
+def test_the_callers_trace_is_on_record_and_reaches_the_executor_else_one_is_made(shop: Workshop):
     session = shop.session()
     trace = uuid4().hex
     call = {"call_id": "1", "tool": "write_document", "arguments": document("a/b.md", "x")}
@@ -170,7 +171,12 @@ def test_the_callers_trace_reaches_the_executor(shop: Workshop):
         traceparent=f"00-{trace}-{'b' * 16}-01",
     )
     assert answer.json()["results"][0]["accepted"]
+    action_id = answer.json()["results"][0]["action_id"]
+    assert shop.history(action_id)[0]["entry"]["trace"]["trace_id"] == trace
     assert shop.start(shop.claim()[0]).json()["trace"]["trace_id"] == trace
+    made = shop.history(shop.propose())[0]["entry"]["trace"]["trace_id"]
+    assert re.fullmatch("[0-9a-f]{32}", made)
+    assert made != trace
 
 
 @pytest.mark.req("R-AP-07")

@@ -147,6 +147,7 @@ def test_a_vote_that_appears_later_is_not_in_the_grant(shop: Workshop):
     assert refused(shop.start(order)) == (403, "GRANT_INVALID")
 
 
+@pytest.mark.req("R-CX-07")
 def test_a_grant_names_what_it_is_for(shop: Workshop):
     order = shop.claimed()
     _, claims = parts(order["grant"])
@@ -269,6 +270,7 @@ def test_while_the_outcome_is_in_doubt_there_is_no_other_grant(shop: Workshop, c
     lapse()
     assert shop.state(order["action_id"]) == "UNKNOWN"
     assert shop.claim() == []
+    assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
     assert refused(shop.start(order)) == (409, "GRANT_CONSUMED")
 
 

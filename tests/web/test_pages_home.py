@@ -20,7 +20,6 @@ def test_a_living_intake_is_said_with_its_age(stage):
     assert "intake healthy, last call" in words(visitor(stage, "operator").page())
 
 
-@pytest.mark.req("R-UI-23")
 def test_the_figures_count_and_lead_to_their_lists(stage):
     stage.propose()
     stage.case()

@@ -35,7 +35,7 @@ def test_a_duplicate_opens_an_incident_with_its_case_and_its_freeze(stage):
     assert f"incidents/{row.id}" in operator.page(f"cases/{case.id}")
 
 
-@pytest.mark.req("R-RB-03", "R-RP-42")
+@pytest.mark.req("R-RB-03", "R-RP-42", "R-RP-43")
 def test_a_wrong_target_opens_a_security_incident_and_stops_both_targets(stage):
     case = stage.case(hit="EX-OTHER")
     said = words(visitor(stage, "operator").page(f"incidents/{incident_of(stage, case).id}"))
@@ -124,7 +124,7 @@ def test_freezes_are_placed_and_lifted_with_a_reason_and_say_what_waits(stage):
     assert "Looked." in after
 
 
-@pytest.mark.req("R-RB-01", "R-RB-12", "R-RP-41", "R-UI-27")
+@pytest.mark.req("R-RB-12", "R-RP-41", "R-UI-27")
 def test_all_runbooks_and_the_strategies_are_on_one_page(stage):
     page = visitor(stage, "reviewer").page("runbooks")
     said = words(page)

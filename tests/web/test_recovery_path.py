@@ -116,7 +116,7 @@ def test_a_wrong_refund_is_cancelled_by_a_verified_action_of_its_own(cashier: Co
     assert (told["code"], told["completed"]) == ("COMPENSATED", False)
 
 
-@pytest.mark.req("R-HS-13", "R-RP-47", "R-RP-17", "R-RB-05")
+@pytest.mark.req("R-HS-13", "R-RP-43", "R-RP-47", "R-RP-17", "R-RB-05")
 def test_a_compensation_that_changes_nothing_has_failed(counter: Counter, clock: Clock, secrets_dir: Path):
     cashier = counter.open(secrets_dir, lesser(externally_visible=True), cancelling())
     action_id = wrong(cashier, clock)
@@ -281,7 +281,7 @@ def local(**changes: Any) -> dict[str, Any]:
     return lesser(transaction_boundary="LOCAL_TRANSACTION", externally_visible=False, recovery=undo, **changes)
 
 
-@pytest.mark.req("R-RP-31", "R-RP-36", "R-SM-17")
+@pytest.mark.req("R-RP-31", "R-RP-36", "R-SM-17", "R-LE-09")
 def test_a_local_transaction_is_rolled_back_and_the_target_read(counter: Counter, clock: Clock, secrets_dir: Path):
     document = local()
     # What was cancelled is gone for this lookup: that is how the till shows that nothing stands.
@@ -294,6 +294,8 @@ def test_a_local_transaction_is_rolled_back_and_the_target_read(counter: Counter
     cashier.read_back(action_id, clock)
     assert cashier.path(action_id)[-2:] == ["RECONCILIATION_FAILED", "ROLLED_BACK"]
     assert cashier.report(action_id)["code"] == "ROLLED_BACK"
+    phases = ["proposed", "execution_started", "observed", "verified", "reconciliation_failed", "ordered"]
+    assert [event for event in phases if event in [each["event"] for each in cashier.history(action_id)]] == phases
 
 
 @pytest.mark.req("R-RP-36", "R-SM-05")

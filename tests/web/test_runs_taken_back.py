@@ -162,7 +162,6 @@ def test_a_step_that_nothing_reverses_stops_there_until_a_person_says_so(
     assert cashier.report(stands)["code"] == "COMPLETED"
 
 
-@pytest.mark.req("R-RP-43")
 def test_a_reversal_that_fails_is_for_a_person(cashier: Counter, clock: Clock):
     run = Run(cashier, clock)
     stands = run.step("EX-1001")

@@ -64,7 +64,7 @@ def deleted_and_lost(shop: Workshop, session: dict[str, Any]) -> str:
     return action_id
 
 
-@pytest.mark.req("R-PL-01", "R-PL-05", "R-PL-09", "R-PL-10", "R-PL-11", "R-PL-15", "R-MC-13")
+@pytest.mark.req("R-HO-01", "R-PL-01", "R-PL-05", "R-PL-09", "R-PL-10", "R-PL-11", "R-PL-15", "R-MC-13")
 def test_the_context_is_verified_facts_and_open_items_and_nothing_raw(shop: Workshop, clock: Clock, tmp_path: Path):
     session = shop.session()
     written = wrote(shop, session, clock, tmp_path / "documents", evidence={"stderr": MARKER})
