@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from approvals import tasks
+from ledger.management.commands import verify_ledger
+from ledger.queries import record
 from tests.workshop import Clock, Workshop, contract, document, result
 
 TOOL = "look_up_note"
@@ -139,6 +141,8 @@ def test_the_record_names_the_four_checks_and_says_that_nothing_was_read_back(re
     ]
     assert started["payload_hash"] in run["checks"][0]["by"]
     assert "runner is registered for look_up_note" in run["checks"][2]["by"]
+    tenant = record.tenant_by_id(reader.tenant)
+    verify_ledger.verify(tenant.id, tenant.origin)
     shown = page(reader, f"actions/{started['action_id']}")
     assert "Executor runner belongs to this tenant." in shown
     assert "Readback" not in shown
