@@ -171,7 +171,7 @@ def _started(tenant: UUID, action_id: UUID) -> None:
     at = timezone.now()
     action = acting.action(tenant, action_id)
     assert action is not None
-    kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash, at=at)
+    kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash)
     happening = ledger.Happening(
         kind="execution_started",
         to="EXECUTING",

@@ -218,7 +218,7 @@ class Action(models.Model):
 
 
 class Idempotency(models.Model):
-    """The durable record of one logical mutation, polled instead of repeating it (R-EX-05, R-EX-06)."""
+    """The key of one logical mutation and what it is bound to; its status is in the action's entry (R-EX-05)."""
 
     pk = models.CompositePrimaryKey("tenant_id", "key_hash")
     tenant_id = models.UUIDField()
@@ -226,18 +226,10 @@ class Idempotency(models.Model):
     key = models.CharField(max_length=64)
     request_hash = models.CharField(max_length=64)
     action_id = models.UUIDField()
-    status = models.CharField(max_length=20)
-    updated_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["tenant_id", "action_id"], name="idempotency_one_key_per_action"),
-            models.CheckConstraint(
-                condition=Q(
-                    status__in=["PENDING", "COMPLETED", "FAILED_RETRYABLE", "FAILED_FINAL", "COMPENSATED", "EXPIRED"]
-                ),
-                name="idempotency_status_is_known",
-            ),
         ]
 
     def __str__(self) -> str:

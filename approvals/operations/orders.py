@@ -209,7 +209,7 @@ def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Act
     expires = basis.rules.grant_expiry(minted_at=begun, release_by=release_by).replace(microsecond=0)
     if expires <= begun:
         return None
-    basis = _with_key(basis, at=at)
+    basis = _with_key(basis)
     grant = grants.Grant(
         issuer=settings.COUNTERFOIL_PUBLIC_URL,
         jti=str(ledger.new_id(at)),
@@ -248,14 +248,12 @@ def _minted(grant: grants.Grant) -> ledger.Happening:
     )
 
 
-def _with_key(basis: Basis, *, at: datetime) -> Basis:
+def _with_key(basis: Basis) -> Basis:
     """The same, with the idempotency key that the mutation will be sent with: the grant names it by its hash."""
     action = basis.action
     if not action.mutating or basis.record.key_hash is not None:
         return basis
-    kept = ledger.reserve_idempotency(
-        tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash, at=at
-    )
+    kept = ledger.reserve_idempotency(tenant_id=action.tenant_id, action_id=action.id, request_hash=action.payload_hash)
     return replace(basis, record=basis.record._replace(key_hash=kept.key_hash))
 
 

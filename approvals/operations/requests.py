@@ -137,7 +137,7 @@ def reserve_key(head: ledger.Head, *, at: datetime) -> None:
     assert head.entry is not None
     if "idempotency" in head.entry and acting.idempotency(head.tenant_id, head.id) is None:
         request_hash = head.entry["idempotency"]["request_hash"]
-        ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash, at=at)
+        ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash)
 
 
 def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:

@@ -118,9 +118,12 @@ def _order(
 
 
 def _decided(by: DecidedBy | None) -> dict[str, Any]:
+    # From here on the entry has its recovery block, also before there is an action to name in it.
+    changes: dict[str, Any] = {"recovery": {}}
     if by is None:
-        return {}
-    return {"changes": {"policy_context": policy_context([by.policy])}, "digests": {by.policy.kind: by.policy.digest}}
+        return {"changes": changes}
+    changes["policy_context"] = policy_context([by.policy])
+    return {"changes": changes, "digests": {by.policy.kind: by.policy.digest}}
 
 
 ORDER_PATIENCE = timedelta(seconds=30)

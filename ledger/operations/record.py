@@ -32,9 +32,9 @@ from ledger.rules import envelope as envelopes
 from ledger.rules import lifecycle, sealing
 from ledger.rules.canonical import canonical, digest
 from ledger.rules.ids import next_uuid7
-from ledger.rules.lifecycle import Ground
+from ledger.rules.lifecycle import Ground, State
 from ledger.rules.refusals import Refused
-from ledger.tenancy import ask, call, insert
+from ledger.tenancy import call, insert
 
 _last = local()
 ORIGIN_KEPT_S = 30
@@ -158,7 +158,7 @@ def draft(head: Head, happening: Happening, *, actor: Actor, at: datetime) -> Dr
     state = lifecycle.step(
         head.kind, head.state, happening.to or (None if head.seq else ""), by=actor.kind, grounds=happening.grounds
     )
-    snapshot = _snapshot(head, happening)
+    snapshot = _snapshot(head, happening, state)
     if not entries.allows(snapshot, happening.grounds):
         raise lifecycle.GroundsMissing("Only of a tool that reads can it be said that it changes nothing.")
     event_id = new_id(at)
@@ -249,7 +249,7 @@ def _origin_of(tenant_id: UUID, period: int) -> str:
     return str(Tenant.objects.values_list("origin", flat=True).get(id=tenant_id))
 
 
-def _snapshot(head: Head, happening: Happening) -> entries.Entry | None:
+def _snapshot(head: Head, happening: Happening, state: str) -> entries.Entry | None:
     if happening.entry is not None:
         entries.check(happening.entry)
         return happening.entry
@@ -257,7 +257,10 @@ def _snapshot(head: Head, happening: Happening) -> entries.Entry | None:
         if head.kind == "action":
             raise sealing.Erased
         return None
-    return entries.amend(head.entry, happening.changes) if happening.changes else head.entry
+    changes = happening.changes
+    if state != head.state:
+        changes = entries.with_blocks(head.entry, changes, State(state))
+    return entries.amend(head.entry, changes) if changes else head.entry
 
 
 def _detail(happening: Happening) -> dict[str, Any] | None:
@@ -302,21 +305,7 @@ def _data_key(tenant_id: UUID, subject_id: UUID, *, is_new: bool) -> tuple[bytes
     return fresh.key, [SubjectKey(tenant_id=tenant_id, subject_id=subject_id, key_id=fresh.id)]
 
 
-def set_idempotency(*, tenant_id: UUID, action_id: UUID, status: str, at: datetime) -> None:
-    """Move the durable record of an action's mutation."""
-    ask(
-        "UPDATE ledger_idempotency SET status = $3, updated_at = $4 WHERE tenant_id = $1 AND action_id = $2",
-        *(tenant_id, action_id, status, at),
-    )
-
-
-def expire_idempotency(*, tenant_id: UUID, before: datetime, at: datetime) -> int:
-    """Let the records that have waited since `before` expire: from then on they count as none (R-EX-22)."""
-    waiting = Idempotency.objects.filter(tenant_id=tenant_id, status="PENDING", updated_at__lt=before)
-    return waiting.update(status="EXPIRED", updated_at=at)
-
-
-def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, at: datetime) -> Idempotency:
+def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str) -> Idempotency:
     """Make the key that the executor sends with the mutation; the ledger knows it by its hash only (R-EX-16)."""
     key = secrets.token_urlsafe(24)
     kept = Idempotency(
@@ -325,8 +314,6 @@ def reserve_idempotency(*, tenant_id: UUID, action_id: UUID, request_hash: str, 
         key=key,
         request_hash=request_hash,
         action_id=action_id,
-        status="PENDING",
-        updated_at=at,
     )
     insert(kept)
     return kept

@@ -18,7 +18,7 @@ from ledger.queries.storage import is_uuid
 from ledger.rules.canonical import digest
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.ids import lower_bound
-from ledger.rules.lifecycle import State
+from ledger.rules.lifecycle import OPEN, State
 from ledger.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, ways_to
 from ledger.tenancy import ask, first, select
 
@@ -136,6 +136,12 @@ def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
     """Actions that wait for a person."""
     found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
     return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def started_and_still(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
+    """Mutations that were started, have not come to their end, and of which nothing was recorded since then."""
+    started = Action.objects.filter(tenant_id=tenant_id, state__in=OPEN, mutating=True, attempt_count__gt=0)
+    return list(started.filter(changed_at__lt=since).order_by("id").values_list("id", flat=True)[:limit])
 
 
 def child_of(tenant_id: UUID, event_id: UUID) -> Action | None:

@@ -5,7 +5,8 @@
    begun its recovery block, each complete (R-LE-05, R-LE-06).
 3. `amend` lays changes over the entry before, block by block; it never drops a block. Times never run
    backwards (R-LE-12).
-4. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
+4. The idempotency record says where the mutation stands: `with_blocks` follows every step of the state (R-EX-05).
+5. Keys and payloads appear as hashes only (R-EX-16, R-LE-20).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jsonschema_rs
 import orjson
 
 from ledger.rules.effects import SideEffectClass
-from ledger.rules.lifecycle import Ground
+from ledger.rules.lifecycle import Ground, State
 from ledger.rules.refusals import Refused
 
 Entry = dict[str, Any]
@@ -71,6 +72,41 @@ def amend(entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | st
             following[block] = {**before, **fields}
     check(following)
     return following
+
+
+_IDEMPOTENCY = {
+    State.VALIDATED: "PENDING",
+    State.RECONCILED_SUCCESS: "COMPLETED",
+    State.FAILED: "FAILED_FINAL",
+    State.ROLLED_BACK: "FAILED_FINAL",
+    State.COMPENSATED: "COMPENSATED",
+    State.ABANDONED: "EXPIRED",
+}
+"""What the idempotency record says once a started mutation is in a state; in any other it says what it said before.
+
+One that a person stopped (ABANDONED) has a record that answers for nothing any more, like one that nobody settled.
+"""
+
+
+_RECOVERING = frozenset({State.COMPENSATING, State.FORWARD_RECOVERY})
+
+
+def with_blocks(
+    entry: Mapping[str, Any], changes: Mapping[str, Mapping[str, Any] | str], state: State
+) -> Mapping[str, Mapping[str, Any] | str]:
+    """The changes with those that entering `state` makes to the optional blocks, unless they make them (rules 2 and 4).
+
+    What was never started has no idempotency status. That a failure may be tried again is for the caller to say: it
+    has shown so.
+    """
+    if state in _RECOVERING:
+        changes = {"recovery": {}, **changes}
+    status = _IDEMPOTENCY.get(state)
+    own = changes.get("idempotency", {})
+    started = (entry.get("idempotency") or {}).get("status") is not None
+    if status is None or not started or isinstance(own, str) or "status" in own:
+        return changes
+    return {**changes, "idempotency": {**own, "status": status}}
 
 
 def summary(entry: Mapping[str, Any]) -> dict[str, Any]:

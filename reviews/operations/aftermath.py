@@ -69,7 +69,6 @@ def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> 
         return
     reason = "Every recovery action was verified."
     _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at)
-    ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status="COMPENSATED", at=at)
     ledger_orders.after_failure(action_of(head), "COMPENSATED", at=at)
 
 
@@ -101,12 +100,14 @@ def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
         return
     happening = ledger.Happening(
         kind="compensated",
-        changes={"reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]}},
+        changes={
+            "reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]},
+            "idempotency": {"status": "COMPENSATED"},
+        },
         detail={"reason": "Every recovery action was verified."},
         view={"reversed": True},
     )
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
-    ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status="COMPENSATED", at=at)
 
 
 def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:

@@ -519,7 +519,6 @@ def _carry_out(head: ledger.Head, case: Case, held: Held, ending: _Ending, *, at
         schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
     if action.state == State.PENDING:
         schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
-    _settle_record(tenant_id, action, at=at)
     resolved = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail)
     ledger.append(head, resolved, actor=ending.actor, at=at)
     Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
@@ -565,12 +564,6 @@ def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.A
     return recovery.begin(
         action, wanted, concerned=concerned, because=str(resolution), requester=by.id, actor=by, at=at
     )
-
-
-def _settle_record(tenant_id: UUID, action: ledger.Head, *, at: datetime) -> None:
-    status = {State.RECONCILED_SUCCESS: "COMPLETED", State.FAILED: "FAILED_FINAL"}.get(State(action.state))
-    if status is not None:
-        ledger.set_idempotency(tenant_id=tenant_id, action_id=action.id, status=status, at=at)
 
 
 def locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from ledger.operations import record as ledger
-from ledger.queries import record, registered
+from ledger.queries import acting, record, registered
 from ledger.rules.canonical import parse
 from ledger.tenancy import tenancy
 
@@ -17,5 +18,16 @@ def expire(*, at: datetime) -> int:
         with tenancy(tenant.id):
             document = parse(bytes(registered.active_policies(tenant.id)["verification"].document))
             kept = timedelta(seconds=document.get("idempotency_ttl_s", 2_592_000))
-            expired += ledger.expire_idempotency(tenant_id=tenant.id, before=at - kept, at=at)
+            waiting = acting.started_and_still(tenant.id, since=at - kept)
+            expired += sum(_expired(tenant.id, action_id, at=at) for action_id in waiting)
     return expired
+
+
+def _expired(tenant_id: UUID, action_id: UUID, *, at: datetime) -> bool:
+    """Say in the action's entry that its record counts as none from now on, where it still waited."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.entry is None or head.entry["idempotency"]["status"] != "PENDING":
+        return False
+    happening = ledger.Happening(kind="idempotency_expired", changes={"idempotency": {"status": "EXPIRED"}})
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    return True

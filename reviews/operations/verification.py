@@ -176,7 +176,7 @@ def inputs_of(
         silent=taken.silent,
         doubts=known.doubts,
         added_predicates=_added(plan, head.entry),
-        idempotency_status=known.idempotency.status if known.idempotency else None,
+        idempotency_status=head.entry.get("idempotency", {}).get("status") if known.idempotency else None,
         query_pointer=f"{pointer}#query",
         state_pointer=str(pointer),
         pacing=pacing,
@@ -323,8 +323,6 @@ def _happening(
 
 def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at: datetime) -> None:
     tenant_id, action_id = plan.tenant_id, plan.action_id
-    if outcome.idempotency_status is not None:
-        ledger.set_idempotency(tenant_id=tenant_id, action_id=action_id, status=outcome.idempotency_status, at=at)
     if outcome.next_read_at is not None:
         schedules.read_again(
             schedules.Again(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)

@@ -70,7 +70,6 @@ class Outcome:
     attention: tuple[str, ...]
     incident: str | None
     freeze: tuple[str, ...]
-    idempotency_status: str | None
 
 
 def run(inputs: Inputs) -> Outcome:
@@ -359,9 +358,8 @@ def _changes(inputs: Inputs, verdict: Verdict, decision: Decision, state: State,
         changes = answer_checks.entering_with_answer(state, changes, verdict)
     if state not in _WITHOUT_FINDING:
         changes.setdefault("reconciliation", {}).update(_finding(verdict, decision))
-    status = _idempotency_status(verdict, state)
-    if status is not None and "idempotency" in entry:
-        changes["idempotency"] = {"status": status}
+    if state is State.FAILED and "idempotency" in entry and verdict.discrepancy not in _FINAL_FAILURES:
+        changes["idempotency"] = {"status": "FAILED_RETRYABLE"}
     return changes
 
 
@@ -379,13 +377,6 @@ def _finding(verdict: Verdict, decision: Decision) -> dict[str, Any]:
     if decision.text is not None:
         found["recovery_decision"] = decision.text
     return found
-
-
-def _idempotency_status(verdict: Verdict, state: State) -> str | None:
-    if state is State.FAILED:
-        final = verdict.discrepancy in _FINAL_FAILURES
-        return "FAILED_FINAL" if final else "FAILED_RETRYABLE"
-    return {State.RECONCILED_SUCCESS: "COMPLETED", State.VALIDATED: "PENDING"}.get(state)
 
 
 def _why(verdict: Verdict, decision: Decision, state: State) -> str:
@@ -414,7 +405,6 @@ def _noted(inputs: Inputs, verdict: Verdict, decision: Decision) -> Iterator[Ste
 def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[Step]) -> Outcome:
     end = steps[-1].state if steps else inputs.state
     again = end is State.PENDING or (decision.next_read and end in READ_AFTER_RECOVERY)
-    statuses = [step.entry["idempotency"]["status"] for step in steps if "idempotency" in step.entry]
     noticed = attention.fired(inputs, verdict)
     return Outcome(
         verdict=verdict,
@@ -429,7 +419,6 @@ def _outcome(inputs: Inputs, verdict: Verdict, decision: Decision, steps: list[S
         attention=noticed,
         incident=decision.incident,
         freeze=_frozen(inputs, decision),
-        idempotency_status=statuses[-1] if statuses else inputs.idempotency_status,
     )
 
 

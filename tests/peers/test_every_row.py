@@ -119,9 +119,9 @@ class Place:
         self.office.observe(work, status="timeout")
         with tenancy(self.office.tenant):
             if status is not None:
-                ledger.set_idempotency(
-                    tenant_id=self.office.tenant, action_id=work.action_id, status=status, at=self.office.now()
-                )
+                head = ledger.lock(tenant_id=self.office.tenant, subject_id=work.action_id, kind="action")
+                said = ledger.Happening(kind="idempotency_expired", changes={"idempotency": {"status": status}})
+                ledger.append(head, said, actor=ledger.SYSTEM, at=self.office.now())
         self.office.verify(work, later=how.get("later", SETTLED))
         return work.action_id
 

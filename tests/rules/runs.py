@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger.rules.contract import Polling
 from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
-from ledger.rules.entry import amend
+from ledger.rules.entry import amend, with_blocks
 from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import State, step
 from ledger.rules.remedies import Recovery, Relation, Remedy
@@ -180,7 +180,7 @@ def walk(given: Inputs) -> tuple[Outcome, list[str], dict[str, Any]]:
         assert one.moves == (one.state is not state)
         target = str(one.state) if one.moves else None
         step("action", str(state), target, by="system", grounds=one.grounds)
-        snapshot = amend(snapshot, one.entry)
+        snapshot = amend(snapshot, with_blocks(snapshot, one.entry, one.state) if one.moves else one.entry)
         state = one.state
         passed += [str(state)] if one.moves else []
         fits(state, snapshot)

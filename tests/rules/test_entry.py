@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, amend, check, is_complete
+from ledger.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, amend, check, is_complete, with_blocks
+from ledger.rules.lifecycle import State
 from tests.builders import make_entry
 
 ORDER = ["proposed_at", "validated_at", "executed_at", "verified_at", "reconciled_at"]
@@ -274,3 +275,51 @@ def test_an_entry_is_complete_with_the_blocks_that_its_action_must_carry():
     assert not is_complete(small, mutating=True, gated=False)
     assert not is_complete(small, mutating=False, gated=True)
     assert is_complete(whole, mutating=True, gated=True)
+
+
+# What a state says of the optional blocks
+
+
+def entered(state, status="PENDING", changes=None):
+    """The entry of a mutation whose idempotency record said `status`, after the action entered `state`."""
+    entry = full()
+    entry["idempotency"]["status"] = status
+    return amend(entry, with_blocks(entry, changes or {}, state))
+
+
+SAID = {
+    State.VALIDATED: "PENDING",
+    State.RECONCILED_SUCCESS: "COMPLETED",
+    State.FAILED: "FAILED_FINAL",
+    State.ROLLED_BACK: "FAILED_FINAL",
+    State.COMPENSATED: "COMPENSATED",
+    State.ABANDONED: "EXPIRED",
+}
+
+
+@pytest.mark.req("R-EX-05")
+@pytest.mark.parametrize("state", State)
+def test_the_idempotency_record_follows_the_state(state):
+    assert entered(state)["idempotency"]["status"] == SAID.get(state, "PENDING")
+    assert entered(state, "EXPIRED")["idempotency"]["status"] == SAID.get(state, "EXPIRED")
+
+
+@pytest.mark.req("R-EX-05")
+@pytest.mark.parametrize("state", State)
+def test_what_was_never_started_has_no_status(state):
+    assert entered(state, None)["idempotency"]["status"] is None
+
+
+def test_whoever_has_shown_that_it_may_be_tried_again_says_so():
+    again = {"idempotency": {"status": "FAILED_RETRYABLE"}}
+    assert entered(State.FAILED, changes=again)["idempotency"]["status"] == "FAILED_RETRYABLE"
+
+
+@pytest.mark.req("R-LE-06")
+@pytest.mark.parametrize("state", [State.COMPENSATING, State.FORWARD_RECOVERY])
+def test_an_entry_has_its_recovery_block_from_the_start_of_the_recovery(state):
+    entry = full()
+    del entry["recovery"]
+    assert amend(entry, with_blocks(entry, {}, state))["recovery"] == NO_RECOVERY
+    ordered = {"recovery": {"compensation_action_id": "a-2"}}
+    assert amend(full(), with_blocks(full(), ordered, state))["recovery"]["compensation_action_id"] == "a-2"

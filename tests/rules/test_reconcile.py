@@ -55,7 +55,7 @@ class TestTheTableOfTheExample:
         assert passed == SUCCEEDED
         assert not outcome.case
         assert outcome.next_read_at is None
-        assert outcome.idempotency_status == "COMPLETED"
+        assert snapshot["idempotency"]["status"] == "COMPLETED"
         assert snapshot["reconciliation"]["discrepancy_class"] is None
         assert snapshot["verification"]["verified_state_pointer"] == "ev-2"
 
@@ -115,7 +115,7 @@ class TestTheTableOfTheExample:
         outcome, passed, snapshot = walk(late)
         assert passed == ["FAILED"]
         assert not outcome.case
-        assert outcome.idempotency_status == "FAILED_RETRYABLE"
+        assert snapshot["idempotency"]["status"] == "FAILED_RETRYABLE"
         assert snapshot["verification"]["status"] == "VERIFIED"
         assert snapshot["reconciliation"]["recovery_decision"] == "RT-07 POLL_IDEMPOTENCY_RECORD"
 
@@ -155,7 +155,7 @@ class TestTheTableOfTheExample:
         assert passed == ["FAILED"]
         assert not outcome.case
         assert outcome.decision.row == "RT-11"
-        assert outcome.idempotency_status == "FAILED_FINAL"
+        assert snapshot["idempotency"]["status"] == "FAILED_FINAL"
         assert snapshot["reconciliation"]["discrepancy_class"] == "STALE_STATE"
 
 
