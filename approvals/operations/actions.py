@@ -14,7 +14,7 @@ from approvals.rules import agent_evidence
 from approvals.rules.gate import GateVerdict
 from approvals.rules.proposals import Proposal
 from ledger.operations import record as ledger
-from ledger.queries import registered
+from ledger.queries import record, registered
 from ledger.rules.entry import Entry
 from ledger.rules.envelope import instant
 from ledger.rules.policies import policy_context
@@ -22,10 +22,16 @@ from ledger.rules.policies import policy_context
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The W3C trace that a call came with: our trace id, and the caller's span."""
+    """The W3C trace of a call: its id, and the caller's span where the caller sent one. Without it, the id is ours."""
 
     trace_id: str
     parent_span_id: str | None = None
+
+
+def trace_of(action: Any) -> Trace:
+    """The trace of an action, for what is done on its account."""
+    entry = record.entry(action.tenant_id, action.id, action.seq)
+    return Trace(action.trace_id, entry["trace"]["parent_span_id"] if entry is not None else None)
 
 
 @dataclass(frozen=True, slots=True)

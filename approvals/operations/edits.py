@@ -118,7 +118,7 @@ def edit(
     made = _edited(before, verdict, reviewed)
     note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
     revision = actions.Revision(before.action.id, editor, note)
-    came = actions.Came(actions.Trace(before.action.trace_id), revision=revision)
+    came = actions.Came(actions.trace_of(before.action), revision=revision)
     answer = actions.acted(before.session, before.call, verdict, came=came, at=at)
     assert answer.action_id is not None
     _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from approvals.operations import agents, calls, executions, sessions
+from approvals.operations import actions, agents, calls, executions, sessions
 from approvals.operations.sessions import RECOVERY_AGENT
 from approvals.queries import agents as agents_read
 from approvals.queries import sessions as sessions_read
@@ -85,7 +85,7 @@ def _proposed(parent: Any, event_id: UUID, detail: dict[str, Any], step: dict[st
         session_id=session.id,
         key_actor=ledger.SYSTEM.id,
         raw_calls=[call],
-        trace=calls.Trace(parent.trace_id),
+        trace=actions.trace_of(parent),
         compile_predicate=lambda _contract, _text: None,
         at=at,
         origin=calls.Origin(

@@ -51,7 +51,15 @@ def observe(
     evidence = _stored(tenant_id, action_id, answer, at=at)
     pointer = evidence[0].pointer
     local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
-    step = rules.received(seen, state=State(head.state), entry=head.entry, pointer=str(pointer), at=at, local=local)
+    step = rules.received(
+        seen,
+        state=State(head.state),
+        entry=head.entry,
+        pointer=str(pointer),
+        at=at,
+        local=local,
+        readable=contract.mutating and contract.verifiable,
+    )
     Observation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -119,15 +127,12 @@ def _happening(
 def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
     if not step.moves:
         return {}
-    # An executor that says nothing was sent is believed about the state, but a repeat waits until it could be wrong.
+    # Where only the executor's word says that nothing was sent, a repeat waits until that could no longer be wrong.
     blocks = {"blocks_until": instant(horizon_at)} if step.state is State.FAILED else {}
     return {"horizon_at": instant(horizon_at), **blocks}
 
 
 def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -> None:
-    status = step.entry.get("idempotency", {}).get("status")
-    if status is not None:
-        ledger.set_idempotency(tenant_id=head.tenant_id, action_id=head.id, status=status, at=at)
     if step.state is State.FAILED and step.moves:
         action = acting.action(head.tenant_id, head.id)
         ledger_orders.after_failure(action, str(step.state), at=at)

@@ -17,10 +17,7 @@ from reviews.rules import report as rules
 from reviews.rules.discrepancies import Discrepancy
 from reviews.rules.recovery_report import RECOVERY_ACTIONS, RELATIONS, Part, Recovery, Stage, parts_of
 from reviews.rules.report import Report
-from reviews.rules.trust import Trust, trust
-
-RECONCILED = 3
-"""The level from which only the ledger is missing."""
+from reviews.rules.trust import RECONCILED, Trust, trust
 
 
 def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
@@ -31,12 +28,14 @@ def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
     return trust(entry, sealed=True, contradicted=action.contradicted)
 
 
-def report_on(action: Any, entry: dict[str, Any], *, level: int | None = None) -> Report:
-    """What may be told about an action now; `level` is its place on the trust ladder, where that is known already."""
+def report_on(action: Any, entry: dict[str, Any], *, ladder: Trust | None = None) -> Report:
+    """What may be told about an action now; `ladder` is its trust ladder, where that is known already."""
+    ladder = ladder or trust_of(action, entry)
     return rules.report(
         State(action.state),
         entry,
-        trust_level=trust_of(action, entry).level if level is None else level,
+        trust_level=ladder.level,
+        completes_critical=ladder.completes_critical,
         contradicted=action.contradicted,
         attested=action.recovery_decision == "HUMAN_ATTESTATION",
         recovery=recovery_of(action, entry),

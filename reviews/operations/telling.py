@@ -40,14 +40,14 @@ def items_of(tenant_id: UUID, actions: Iterable[Any]) -> list[Item]:
 
 
 def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> Item:
-    level = trust(entry, sealed=sealed, contradicted=action.contradicted).level
+    ladder = trust(entry, sealed=sealed, contradicted=action.contradicted)
     recovery = entry.get("recovery") or {}
     return Item(
         action_id=str(action.id),
         tool=action.tool,
         target=action.target,
         state=State(action.state),
-        report=report_on(action, entry, level=level),
+        report=report_on(action, entry, ladder=ladder),
         as_of=_as_of(action, entry),
         trace_id=action.trace_id,
         discrepancy=action.discrepancy,

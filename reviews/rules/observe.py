@@ -4,8 +4,9 @@
    answer that contradicts itself (a success with an error, a failure with evidence; R-TC-12), is
    MALFORMED (R-OB-02). The answer is kept, never repaired.
 2. No answer changes what is believed (R-OB-03): it decides only where to look next.
-3. `failed` is proof of nothing except where the executor says that nothing left it (`error.phase` is
-   `before_send`): then the action FAILED. Any other failure is read back (R-EX-09, R-EX-24).
+3. `failed` is proof of nothing, also where the executor says that nothing left it (`error.phase` is `before_send`): it
+   is read back (R-EX-09, R-EX-24). Only where no system can be read does the executor's word end the action as FAILED,
+   and the record says that it is no more than that.
 4. `accepted` waits in ACCEPTED, `timeout` is UNKNOWN (R-EX-07), everything else is verified.
 5. `failed` with the phase `rolled_back` is a tool's word that its local transaction left nothing. The action
    stays EXECUTING until a reading shows that (R-RP-36); outside a local transaction it is a failure like any.
@@ -158,7 +159,7 @@ def telling(observations: Sequence[Observation]) -> Observation | None:
     return claims[-1] if claims else next(reversed(observations), None)
 
 
-def next_state(observation: Observation, state: State, *, local: bool = False) -> State | None:
+def next_state(observation: Observation, state: State, *, local: bool = False, readable: bool = False) -> State | None:
     """The state that an answer leads to, or None where it changes none (rules 3 to 6)."""
     if state is State.UNKNOWN:
         return State.PENDING
@@ -166,7 +167,7 @@ def next_state(observation: Observation, state: State, *, local: bool = False) -
         return None if observation.status is Status.ACCEPTED else State.PENDING
     if state is not State.EXECUTING:
         return None
-    if observation.nothing_sent:
+    if observation.nothing_sent and not readable:
         return State.FAILED
     if observation.undone and local:
         return None
@@ -174,14 +175,21 @@ def next_state(observation: Observation, state: State, *, local: bool = False) -
 
 
 def received(
-    observation: Observation, *, state: State, entry: Entry, pointer: str, at: datetime, local: bool = False
+    observation: Observation,
+    *,
+    state: State,
+    entry: Entry,
+    pointer: str,
+    at: datetime,
+    local: bool = False,
+    readable: bool = False,
 ) -> Step:
     """The event that records an answer, and the step it takes; `pointer` leads to the stored answer (R-OB-12).
 
-    `local`: the tool's whole effect lies inside one local transaction.
+    `local`: the tool's whole effect lies inside one local transaction. `readable`: what it changes can be read back.
     """
     seen: Changes = {"execution": {"observation_pointer": pointer}}
-    after = next_state(observation, state, local=local)
+    after = next_state(observation, state, local=local, readable=readable)
     if after is None:
         return Step(state=state, kind="observed", reason=said(observation), moves=False, entry=seen)
     changes = entering(after, entry, at=at)
@@ -198,7 +206,7 @@ def received(
 
 
 def _never_ran(entry: Entry) -> Changes:
-    """Nothing left the executor: there is nothing to verify (C-41, C-59), and the same key may be tried again."""
+    """Nothing left the executor, on its word: there is nothing to verify (C-41, C-59); the key may be used again."""
     changes: Changes = {
         "execution": {"status": "FAILED"},
         "verification": {"status": "NOT_REQUIRED"},
@@ -226,7 +234,7 @@ def said(observation: Observation) -> str:
     if observation.status is Status.MALFORMED:
         return f"The answer cannot be used: {observation.fault}"
     if observation.nothing_sent:
-        return "The executor says that it failed before anything was sent."
+        return "The executor says that it failed before anything was sent; that is its word, and no reading."
     if observation.undone:
         return "The tool says that it rolled everything back; a reading must show that."
     detail = f" ({observation.error_code})" if observation.error_code else ""

@@ -2,14 +2,15 @@
 
 1. The report follows from the record alone: the state, the entry, whether a later reading contradicted
    it, and the trust level. No word of an agent or a tool enters it (R-RI-14).
-2. Only RECONCILED_SUCCESS is reported as completed; a CRITICAL_MUTATION only at trust level 4 (C-44).
+2. Only RECONCILED_SUCCESS is reported as completed; a CRITICAL_MUTATION only with all that its class binds it to
+   (C-44): trust level 4, or 3 where only the trace of its agent is missing.
    Accepted, pending, timed out and unverified are never a completion (R-RI-10).
 3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
 4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
    "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
 5. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
-   as attested, not as read.
+   as attested, not as read, and what an executor said as the executor's word.
 6. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
    with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
 """
@@ -65,6 +66,7 @@ _TEXTS: dict[Code, str] = {
     Code.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
 }
 _ABSENT = "Failed. The system of record shows that nothing happened."
+_UNSENT = "Failed before anything was sent, on the executor's word; no reading confirms it."
 _CONTRADICTED = (
     "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
 )
@@ -86,6 +88,8 @@ ALLOWED: dict[State, tuple[Code, ...]] = {
     for state, row in json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())["by_state"].items()
 }
 """The reports that a state allows, its usual one first."""
+AUDIT_CONFIRMED = 4
+"""The highest trust level."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +108,15 @@ def report(
     entry: Mapping[str, Any],
     *,
     trust_level: int,
+    completes_critical: bool = False,
     contradicted: bool = False,
     attested: bool = False,
     recovery: Recovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Report:
     """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part."""
-    code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, trust_level, recovery)
+    bound = trust_level == AUDIT_CONFIRMED or completes_critical
+    code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
     text = _CONTRADICTED if contradicted else _text(code, state, entry, attested=attested)
     if parts:
         text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or attested)
@@ -130,7 +136,7 @@ def _of_a_read(code: Code, entry: Mapping[str, Any]) -> str:
     return _UNUSABLE.get(entry["reconciliation"]["discrepancy_class"] or "", _READ_FAILED)
 
 
-def _code(state: State, entry: Mapping[str, Any], trust_level: int, recovery: Recovery | None) -> Code:
+def _code(state: State, entry: Mapping[str, Any], recovery: Recovery | None, *, bound: bool) -> Code:
     if state is State.PENDING and entry["execution"]["observation_pointer"] is None:
         return Code.ATTEMPTED_RESULT_UNKNOWN
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
@@ -142,7 +148,7 @@ def _code(state: State, entry: Mapping[str, Any], trust_level: int, recovery: Re
     if state is State.RECONCILED_SUCCESS and is_answered(entry):
         return Code.ANSWERED
     critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
-    if state is State.RECONCILED_SUCCESS and critical and trust_level < 4:
+    if state is State.RECONCILED_SUCCESS and critical and not bound:
         return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
     return ALLOWED[state][0]
 
@@ -163,6 +169,12 @@ def is_reversed(entry: Mapping[str, Any]) -> bool:
     return bool(entry["reconciliation"]["status"] == "COMPENSATED")
 
 
+def is_unsent_by_word(state: State, entry: Mapping[str, Any]) -> bool:
+    """Whether an action failed before anything was sent, and only its executor says so."""
+    started = entry["execution"]["status"] == "FAILED"
+    return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
+
+
 def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
     if attested and code in _ATTESTED:
         return _ATTESTED[code]
@@ -175,6 +187,8 @@ def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool)
         return _UNVERIFIABLE
     if code is Code.FAILED and state is State.FAILED and verification == "VERIFIED":
         return _ABSENT
+    if code is Code.FAILED and is_unsent_by_word(state, entry):
+        return _UNSENT
     return _TEXTS[code]
 
 
@@ -336,6 +350,8 @@ def headline(
         return "Waiting for approval"
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return "Not executed"
+    if is_unsent_by_word(state, entry):
+        return "Failed before anything was sent, on the executor's word"
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return _HEADLINES[State.COMPENSATED]
     if _is_read_to_its_end(state, entry):
@@ -391,6 +407,8 @@ def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
         return Axis("None, confirmed", Family.FALSE)
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return Axis("None", Family.FALSE)
+    if is_unsent_by_word(state, entry):
+        return Axis("Nothing was sent, on the executor's word", Family.FALSE)
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
     text, look = _VERIFICATION[verification]
     if finding and look in {Family.FALSE, Family.VERIFYING}:

@@ -2,13 +2,16 @@
 
     0  raw tool output                nothing; unsafe for a model
     1  normalised observation         evidence
-    2  verified observation           an authoritative source was read back
+    2  verified observation           a strong reading shows that what was wanted exists
     3  reconciled state               predicates hold over the authority: task state may change
     4  audit-confirmed state          bound to ledger, approval, idempotency, policy and trace
 
 A rung is reached only over the ones below it from level 2 on; level 1 may be skipped, since a readback
 needs no answer of the tool. The level follows from the record and is set by nobody (R-OB-09). Each rung
 says what lifted the action to it or what is missing.
+
+A reading lifts an action only by what it showed: an effect that is absent, a source that settles nothing and the word
+of a person confirm nothing, and a contradiction takes back what an earlier reading had shown.
 """
 
 from __future__ import annotations
@@ -24,6 +27,21 @@ NAMES = (
     "Reconciled state",
     "Audit-confirmed state",
 )
+RECONCILED = 3
+"""The level at which the predicates hold, whatever else is bound."""
+TRACE = "trace evidence"
+_EFFECT_EXISTS = frozenset(
+    {
+        None,
+        "NO_OP_SUCCESS",
+        "PARTIAL_APPLICATION",
+        "VALUE_MISMATCH",
+        "DUPLICATE_SIDE_EFFECT",
+        "COMPENSATION_REQUIRED",
+        "PROPAGATION_DELAY",
+    }
+)
+"""The classes of a committed action that say that what was wanted is there, if not as it was wanted."""
 
 
 @dataclass(frozen=True)
@@ -38,43 +56,72 @@ class Rung:
 
 @dataclass(frozen=True)
 class Trust:
-    """The level that an action stands on, and every rung of the ladder."""
+    """The level that an action stands on, every rung of the ladder, and which bindings of level 4 it lacks."""
 
     level: int
     rungs: tuple[Rung, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def completes_critical(self) -> bool:
+        """Whether a CRITICAL_MUTATION may be told as completed: reconciled, with all that its class asks for (C-44).
+
+        Its class asks for approval, policy, idempotency record and ledger. A trace comes from the agent's side, which
+        may send none; without it the action is not fit for replay, and stays at level 3, but no less done.
+        """
+        return self.level >= RECONCILED and set(self.missing) <= {TRACE}
 
 
 def trust(entry: Mapping[str, Any], *, sealed: bool, contradicted: bool = False) -> Trust:
     """The ladder of an action; `sealed` says that its newest event is in the log."""
     observed = entry["execution"]["observation_pointer"] is not None
-    read = entry["verification"]["verified_state_pointer"] is not None
-    succeeded = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
-    taken_back = entry["reconciliation"]["status"] == "COMPENSATED"
-    reconciled = read and succeeded and not contradicted
+    confirmed = not contradicted and _is_confirmed(entry)
+    reconciled = confirmed and entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
     missing = missing_bindings(entry, sealed=sealed)
+    unconfirmed = _unconfirmed(entry, contradicted=contradicted)
     rungs = (
         Rung(0, NAMES[0], True, "The action is on record."),
         _rung(1, observed, "The tool's answer is stored.", "No answer of the tool is on record."),
-        _rung(2, read, "An authoritative source was read.", "No authoritative source has been read."),
-        _rung(3, reconciled, "Every predicate holds.", _unreconciled(read, contradicted, taken_back=taken_back)),
+        _rung(2, confirmed, "A strong reading of the system of record shows that it exists.", unconfirmed),
+        _rung(3, reconciled, "Every predicate holds.", _unreconciled(entry) if confirmed else unconfirmed),
         _rung(4, reconciled and not missing, "All five bindings exist.", _unbound(reconciled, missing)),
     )
-    return Trust(max(rung.level for rung in rungs if rung.reached), rungs)
+    return Trust(max(rung.level for rung in rungs if rung.reached), rungs, missing)
 
 
 def missing_bindings(entry: Mapping[str, Any], *, sealed: bool) -> tuple[str, ...]:
-    """Which of the five bindings of level 4 an action lacks (R-OB-08)."""
+    """Which of the five bindings of level 4 an action lacks (R-OB-08).
+
+    A trace id alone is no evidence, since we make one where none came. The parent span is on record only where the
+    proposal carried a W3C traceparent.
+    """
     idempotency = entry.get("idempotency") or {}
     needs_key = entry["side_effect_class"] != "READ_ONLY"
     keyed = bool(idempotency.get("key_hash") and idempotency.get("request_hash"))
     bound = {
-        "trace evidence": bool(entry["trace"]["trace_id"]),
+        TRACE: bool(entry["trace"]["trace_id"] and entry["trace"]["parent_span_id"]),
         "policy version": all(entry["policy_context"].values()),
         "idempotency record": keyed or not needs_key,
         "approval records": _approved(entry),
         "append-only ledger": sealed,
     }
     return tuple(name for name, exists in bound.items() if not exists)
+
+
+def _is_confirmed(entry: Mapping[str, Any]) -> bool:
+    """Whether a strong reading has shown that what was wanted exists (R-OB-06).
+
+    The execution is COMMITTED by a decisive reading, or by a person's word, which the recovery decision tells apart; a
+    tool's claim that was read back and not borne out has a class that names no effect.
+    """
+    read = entry["verification"]["verified_state_pointer"] is not None
+    committed = entry["execution"]["status"] == "COMMITTED"
+    shown = entry["reconciliation"]["discrepancy_class"] in _EFFECT_EXISTS
+    return read and committed and shown and not _is_attested(entry)
+
+
+def _is_attested(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["reconciliation"]["recovery_decision"] == "HUMAN_ATTESTATION")
 
 
 def _approved(entry: Mapping[str, Any]) -> bool:
@@ -89,12 +136,22 @@ def _rung(level: int, reached: bool, lifted: str, missing: str) -> Rung:
     return Rung(level, NAMES[level], reached, lifted if reached else missing)
 
 
-def _unreconciled(read: bool, contradicted: bool, *, taken_back: bool) -> str:
-    if taken_back:
-        return "It was reversed afterwards."
+def _unconfirmed(entry: Mapping[str, Any], *, contradicted: bool) -> str:
     if contradicted:
-        return "A later reading contradicts it."
-    return "Not every predicate holds." if read else "There is no reading to compare."
+        return "It was contradicted after it was settled."
+    if _is_attested(entry):
+        return "A person attested it; no reading confirms it."
+    verification = entry["verification"]
+    if verification["verified_state_pointer"] is None:
+        return "No authoritative source has been read."
+    if entry["execution"]["status"] == "FAILED" and verification["status"] == "VERIFIED":
+        return "The system of record was read, and shows no effect."
+    return "What was read does not confirm it."
+
+
+def _unreconciled(entry: Mapping[str, Any]) -> str:
+    taken_back = entry["reconciliation"]["status"] == "COMPENSATED"
+    return "It was reversed afterwards." if taken_back else "Not every predicate holds."
 
 
 def _unbound(reconciled: bool, missing: tuple[str, ...]) -> str:

@@ -24,7 +24,7 @@ def before_send(**parts):
     return seen("failed", error={"code": "REFUSED", "phase": "before_send"}, **parts)
 
 
-@pytest.mark.req("R-OB-01", "R-OB-02")
+@pytest.mark.req("R-OB-02")
 @pytest.mark.parametrize("status", ["success", "failed", "partial", "pending", "accepted", "timeout"])
 def test_the_six_statuses_are_read(status):
     found = seen(status)
@@ -91,6 +91,12 @@ def test_where_an_answer_leads(observation, state):
     assert next_state(observation, State.EXECUTING) is state
 
 
+@pytest.mark.req("R-EX-09")
+def test_a_failure_before_sending_is_read_back_where_there_is_a_system_to_read():
+    assert next_state(before_send(), State.EXECUTING, readable=True) is State.PENDING
+    assert next_state(before_send(), State.EXECUTING, readable=False) is State.FAILED
+
+
 def test_only_a_failure_can_have_sent_nothing():
     odd = seen("timeout", error={"code": "X", "phase": "before_send"})
     assert next_state(odd, State.EXECUTING) is State.UNKNOWN
@@ -127,11 +133,14 @@ def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
     fits(event.state, after)
 
 
-def test_a_call_that_never_left_has_nothing_to_verify():
+def test_where_nothing_can_be_read_a_call_that_never_left_has_nothing_to_verify():
     event = received(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
     after = amend(entry(State.EXECUTING), event.entry)
     assert after["verification"]["status"] == "NOT_REQUIRED"
     assert after["idempotency"]["status"] == "FAILED_RETRYABLE"
+    assert (
+        event.reason == "The executor says that it failed before anything was sent; that is its word, and no reading."
+    )
 
 
 def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():

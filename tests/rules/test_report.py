@@ -57,7 +57,7 @@ def told(state, *, trust_level=3, recovery_ids=None, **changes):
     return report(state, in_state(state, **blocks), trust_level=trust_level, **options)
 
 
-OPTIONS = {"contradicted", "attested", "recovery", "parts"}
+OPTIONS = {"completes_critical", "contradicted", "attested", "recovery", "parts"}
 
 
 @pytest.mark.req("R-RI-01", "R-RI-03", "R-RI-05", "R-RI-07", "R-RI-08", "R-RI-12")
@@ -116,10 +116,19 @@ def test_nothing_happened_is_said_only_where_absence_was_read():
 
 
 @pytest.mark.req("R-VD-15")
-def test_a_critical_mutation_is_completed_at_level_four_only():
+def test_a_critical_mutation_is_completed_only_with_all_that_its_class_binds_it_to():
     critical = {"side_effect_class": "CRITICAL_MUTATION"}
     assert not told(State.RECONCILED_SUCCESS, trust_level=3, **critical).completed
     assert told(State.RECONCILED_SUCCESS, trust_level=4, **critical).completed
+    assert told(State.RECONCILED_SUCCESS, trust_level=3, completes_critical=True, **critical).completed
+
+
+def test_a_failure_on_the_executors_word_says_whose_word_it_is():
+    record = in_state(State.FAILED, execution="FAILED", verification="NOT_REQUIRED")
+    found = report(State.FAILED, record, trust_level=1)
+    assert found.text == "Failed before anything was sent, on the executor's word; no reading confirms it."
+    assert headline(State.FAILED, record) == "Failed before anything was sent, on the executor's word"
+    assert axes(State.FAILED, record).effect.text == "Nothing was sent, on the executor's word"
 
 
 def partial(state, **options):

@@ -242,17 +242,20 @@ def test_the_same_contract_version_is_never_another_document(shop: Workshop):
 # Once
 
 
-def test_a_used_grant_is_never_good_again_whatever_became_of_the_action(shop: Workshop):
+def test_a_used_grant_is_never_good_again_whatever_became_of_the_action(shop: Workshop, clock: Clock, tmp_path: Any):
     """B10: after success, after failure, after it ran out, after it was set aside."""
     done = shop.claimed(path="policies/a.md")
     told = shop.start(done)
     shop.observe(told.json())
     assert refused(shop.start(done)) == (409, "GRANT_CONSUMED")
+    (tmp_path / "documents" / "policies" / "b.md").write_text("It stays.")
     failed = shop.claimed(path="policies/b.md")
     told = shop.start(failed).json()
     error = {"code": "REFUSED", "message": "no route", "phase": "before_send"}
     result = {"tool": "delete_document", "status": "failed", "evidence": None, "error": error, "side_effects": []}
-    assert shop.observe(told, result=result | {"timestamp": timezone.now().isoformat()}).json() == {"state": "FAILED"}
+    shop.observe(told, result=result | {"timestamp": timezone.now().isoformat()})
+    clock.forward(seconds=90)
+    assert shop.read_back(failed["action_id"], clock) == "FAILED"
     assert refused(shop.start(failed)) == (409, "GRANT_CONSUMED")
     late = shop.claimed(path="policies/c.md")
     shop.run_out()

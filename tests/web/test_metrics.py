@@ -30,10 +30,13 @@ def shown(shop: Workshop) -> dict[str, int]:
 
 
 @pytest.mark.req("R-MT-02", "R-MT-03")
-def test_the_shares_are_those_of_the_calls(shop: Workshop):
-    shop.call()
-    error = {"code": "FILE_NOT_FOUND", "message": "It is not there.", "phase": "before_send"}
-    shop.observe(shop.started(path="old/two.md"), result=result(status="failed", evidence=None, error=error))
+def test_the_shares_are_those_of_the_calls(shop: Workshop, clock: Clock):
+    shop.call(arguments={"path": "old/one.md", "reason": "It is out of date."})
+    error = {"code": "REFUSED", "message": "no route", "phase": "before_send"}
+    started = shop.started()
+    shop.observe(started, result=result(status="failed", evidence=None, error=error))
+    clock.forward(seconds=90)
+    assert shop.read_back(started["action_id"], clock) == "FAILED"
     shop.call("delete_documents_now")
     shop.call(arguments={"file": "x.md"})
     shop.call(arguments={"path": 7})

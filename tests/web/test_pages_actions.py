@@ -103,7 +103,7 @@ def test_the_page_tells_three_axes_one_headline_and_the_record(stage):
         "What the executor did Ended runner, attempt 1",
         "What the system of record says Confirmed shop, primary",
         "level 3 of 4",
-        "Missing: append-only ledger",
+        "Missing: trace evidence, append-only ledger.",
         "not yet sealed",
         "Proposed",
         "Reconciled",

@@ -270,6 +270,10 @@ def test_a_forward_recovery_that_fails_is_held(counter: Counter, clock: Clock, s
     error = {"code": "NO", "message": "No.", "phase": "before_send"}
     cashier.tell(begun, "failed", tool="refund_part", evidence=None, error=error)
     after.recover()
+    assert cashier.state(started["action_id"]) == "FORWARD_RECOVERY"  # the executor's word ends nothing
+    clock.forward(seconds=60)
+    cashier.read_back(str(child.id), clock)
+    after.recover()
     assert cashier.path(started["action_id"])[-2:] == ["FORWARD_RECOVERY", "REVIEW_REQUIRED"]
 
 

@@ -13,6 +13,7 @@ from ledger.rules.lifecycle import TRANSITIONS, State
 from ledger.tenancy import tenancy
 from reviews import queries as after
 from tests.seals import seal_up
+from tests.visitors import words
 from tests.workshop import Clock, Workshop, result
 
 
@@ -83,8 +84,11 @@ def test_nothing_is_called_done_on_the_way_to_being_done(shop: Workshop, clock: 
     ]
 
 
-@pytest.mark.req("R-OB-05", "R-OB-06", "R-OB-07", "R-OB-08")
-def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: Any):
+@pytest.mark.req("R-OB-05", "R-OB-07", "R-OB-08")
+@pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
+def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: Any, sent: bool, highest: int):
+    if sent:
+        shop.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     started = shop.started()
     action_id = started["action_id"]
     levels = [shop.report(action_id)["trust_level"]]
@@ -96,7 +100,10 @@ def test_trust_grows_with_what_is_known(shop: Workshop, clock: Clock, tmp_path: 
     levels.append(shop.report(action_id)["trust_level"])
     seal_up()
     levels.append(shop.report(action_id)["trust_level"])
-    assert levels == [0, 1, 3, 4]
+    assert levels == [0, 1, 3, highest]
+    page = words(shop.operator.client.get(f"/t/orchid/actions/{action_id}").content.decode())
+    assert f"level {highest} of 4" in page
+    assert ("Missing: trace evidence." in page) is not sent
 
 
 @pytest.mark.req("R-RI-07", "R-RI-08", "R-HS-05")

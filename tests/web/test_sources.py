@@ -57,12 +57,16 @@ def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, cloc
 
 
 @pytest.mark.req("R-VD-15")
-def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, clock: Clock):
+@pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
+def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
+    if sent:
+        critical.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     action_id = told(critical, clock)
     assert critical.report(action_id)["trust_level"] == 3
     assert critical.report(action_id)["completed"] is False
     seal_up()
-    assert critical.report(action_id)["trust_level"] == 4
+    # The trace is its agent's to send. Without one the action is not fit for replay, and done all the same.
+    assert critical.report(action_id)["trust_level"] == highest
     assert critical.report(action_id)["completed"] is True
 
 
