@@ -125,16 +125,18 @@ def start(
 
 def note_refused(*, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime) -> None:
     """Put a start that was refused on the action's record."""
-    if acting.action(tenant_id, request.action_id) is None:
-        return
-    head = ledger.lock(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
-    if head.entry is None:
-        return
     said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
-    happening = ledger.Happening(
-        kind="start_refused", detail=said | {"grant": grants.token_hash(request.token), "key": request.thumbprint}
-    )
-    ledger.append(head, happening, actor=by, at=at)
+    said |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
+    _note(tenant_id, request.action_id, ledger.Happening(kind="start_refused", detail=said), by=by, at=at)
+
+
+def _note(tenant_id: UUID, action_id: UUID, happening: ledger.Happening, *, by: ledger.Actor, at: datetime) -> None:
+    """Put on an action's record what was asked of it and refused, where it has a record."""
+    if acting.action(tenant_id, action_id) is None:
+        return
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.entry is not None:
+        ledger.append(head, happening, actor=by, at=at)
 
 
 def _started(
@@ -380,10 +382,13 @@ def _fail_closed(
 
 
 def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
-    """End an action that has not started; its approval and any live grant end with it."""
+    """End an action that has not started; its approval and any live grant end with it. A refusal is put on record."""
     head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
     if head.state != "VALIDATED":
-        raise NotStartable("Only an action that has not started can be cancelled.")
+        refusal = NotStartable("Only an action that has not started can be cancelled.")
+        said = ledger.Happening(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
+        refusal.afterwards = partial(_note, tenant_id, action_id, said, by=by, at=at)
+        raise refusal
     action = acting.action(tenant_id, action_id)
     assert action is not None
     approval = asking.approval(tenant_id, action.approval_id) if action.approval_id else None

@@ -323,8 +323,12 @@ class RecordedCall(Answer):
     tool: str
     arguments: dict[str, Any] | None
     status: str | None = Field(description="What the tool or its runtime answered; never the outcome.")
+    success: bool | None = Field(
+        description="Whether the answer claims that all was done; evidence, never the outcome."
+    )
     result: dict[str, Any] | None
     error: dict[str, Any] | None = Field(description="Its message is for compliance only.")
+    trace_id: str
     timestamp: datetime
     idempotency_key: str | None = Field(description="SHA-256 of the key, in hex.")
 

@@ -13,7 +13,7 @@ from reviews import queries as after
 
 
 def recorded(action: Any, caller: Caller) -> dict[str, Any]:
-    """Tool, arguments, status, result, error, timestamp and key. The key is known by its hash alone (R-EX-16).
+    """The call and what was answered, in one shape whatever came (R-OB-01). The key is known by its hash (R-EX-16).
 
     A tool's own words on what went wrong are raw output, which is for compliance (C-32).
     """
@@ -27,8 +27,10 @@ def recorded(action: Any, caller: Caller) -> dict[str, Any]:
         "tool": action.tool,
         "arguments": _arguments(action),
         "status": answer.status if answer is not None else None,
+        "success": answer.claimed_success if answer is not None else None,
         "result": {name: part for name, part in result.items() if name != "error"} if answer is not None else None,
         "error": error,
+        "trace_id": action.trace_id,
         "timestamp": instant(answer.at if answer is not None else action.proposed_at),
         "idempotency_key": kept.key_hash if kept is not None else None,
     }

@@ -308,7 +308,6 @@ def append(vandal: Vandal, **changes: Any) -> None:
     vandal.run(APPEND, *forged(vandal.record.action, **changes))
 
 
-@pytest.mark.req("R-SM-22")
 def test_a_step_that_is_not_legal_is_named(vandal, action):
     append(vandal, to_state="RECONCILED_SUCCESS", view={})
     assert broken() == f"{action}, event 4: from EXECUTING to RECONCILED_SUCCESS is not a step from where it was."

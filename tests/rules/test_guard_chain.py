@@ -62,7 +62,7 @@ def test_a_whole_with_a_step_that_failed_or_is_open_is_not_told(message, step, s
     assert codes(message, *STEPS[:step], broken, *STEPS[step + 1 :]) == {"SILENT_CHAIN"}
 
 
-@pytest.mark.req("R-CG-08")
+@pytest.mark.req("R-CG-08", "R-OB-10")
 def test_what_was_read_and_has_changed_since_is_not_told_as_it_was():
     message = "Order EX-17 is currently packed."
     assert codes(message, READ) == set()

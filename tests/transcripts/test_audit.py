@@ -93,7 +93,7 @@ STATUSES = [
 ]
 
 
-@pytest.mark.req("R-OB-01", "R-OB-02")
+@pytest.mark.req("R-OB-02")
 @pytest.mark.parametrize(("answer", "status", "state"), STATUSES)
 def test_an_answer_is_observed_by_marks_that_can_be_named(answer, status, state):
     act = only(run(asks("cancel_reservation", answer, reservation_id=ID)))

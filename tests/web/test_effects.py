@@ -80,6 +80,7 @@ def test_another_effect_than_the_approved_one_is_found(ready, clock):
     assert entry["reconciliation"]["discrepancy_class"] == "VALUE_MISMATCH"
 
 
+@pytest.mark.req("R-EX-06")
 def test_a_late_effect_ends_in_the_truth_and_is_granted_once(ready, clock):
     """B33: a time-out, then the effect; until that is settled there is no second grant and no repeat."""
     started = ready.begun()
@@ -90,7 +91,11 @@ def test_a_late_effect_ends_in_the_truth_and_is_granted_once(ready, clock):
     assert ready.claim() == []
     repeat = ready.call("refund_order", ORDER)
     assert repeat["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
+    assert ready.history(started["action_id"])[-1]["entry"]["idempotency"]["status"] == "PENDING"
     ready.till.refund(started["idempotency_key"])
     assert settled(ready, started, clock) == "RECONCILED_SUCCESS"
     assert (ready.till.count(), ready.claim()) == (1, [])
+    entry = ready.history(started["action_id"])[-1]["entry"]
+    assert entry["idempotency"]["status"] == "COMPLETED"
+    assert entry["reconciliation"]["recovery_decision"] == "RT-07 POLL_IDEMPOTENCY_RECORD"
     assert [each["event"] for each in ready.history(started["action_id"])].count("grant_minted") == 1

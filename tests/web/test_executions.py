@@ -511,14 +511,51 @@ def test_no_answer_of_a_tool_completes_anything(shop: Workshop):
         assert (report["code"], report["completed"]) == (code, False), status
 
 
-@pytest.mark.req("R-OB-03", "R-EX-09")
-def test_a_failure_is_final_only_where_nothing_was_sent(shop: Workshop):
-    for phase, state in {"before_send": "FAILED", "after_send": "PENDING", None: "PENDING"}.items():
+@pytest.mark.req("R-OB-03", "R-EX-24")
+def test_no_failure_is_final_before_the_system_was_read(shop: Workshop):
+    for phase, state in {"before_send": "PENDING", "after_send": "PENDING", None: "PENDING"}.items():
         started = shop.started(path=f"policies/{phase or 'unsaid'}.md".replace("_", "-"))
         error = {"code": "REFUSED", "message": "no route", "phase": phase}
         answer = shop.observe(started, result=result(status="failed", evidence=None, error=error))
         assert answer.json() == {"state": state}, phase
         assert shop.report(started["action_id"])["completed"] is False
+
+
+CALL = {"tool", "arguments", "status", "success", "result", "error", "trace_id", "timestamp", "idempotency_key"}
+
+
+@pytest.mark.req("R-OB-01")
+@pytest.mark.parametrize("status", [*ANSWERS, "failed", "nonsense"])
+def test_every_answer_is_told_in_one_shape(shop: Workshop, status: str):
+    started = shop.started()
+    error = {"code": "REFUSED", "message": "no route", "phase": "after_send"}
+    answered = result(status="failed", evidence=None, error=error) if status == "failed" else result(status=status)
+    shop.observe(started, result=answered)
+    call = shop.operator_key.get(f"/actions/{started['action_id']}").json()["call"]
+    assert set(call) == CALL
+    assert call["status"] == ("malformed" if status == "nonsense" else status)
+    assert call["success"] is (status == "success")
+    assert call["error"] == ({"code": "REFUSED", "phase": "after_send"} if status == "failed" else None)
+    assert call["trace_id"] == started["trace"]["trace_id"]
+    assert call["result"]["tool"] == "delete_document"
+
+
+@pytest.mark.req("R-SM-22")
+def test_what_a_state_does_not_allow_is_refused_changes_nothing_and_is_on_record(shop: Workshop):
+    order = shop.claimed()
+    action_id = order["action_id"]
+    assert shop.start(order).status_code == 201
+    attempts = {
+        "start_refused": lambda: shop.start(order),
+        "cancel_refused": lambda: shop.agent.post(f"/actions/{action_id}/cancel"),
+    }
+    for kind, attempt in attempts.items():
+        before = shop.history(action_id)[-1]
+        assert attempt().status_code == 409, kind
+        after = shop.history(action_id)[-1]
+        assert (after["event"], after["state"]) == (kind, "EXECUTING")
+        assert after["seq"] == before["seq"] + 1
+        assert after["entry"] == before["entry"]
 
 
 MALFORMED = [

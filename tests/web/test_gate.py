@@ -301,6 +301,7 @@ def test_a_call_from_an_outdated_state_of_its_task_is_refused(shop: Workshop, cl
     assert code(one(shop, shop.session(), based_on=[known])) == "STALE_STATE_READ"
 
 
+@pytest.mark.req("R-OB-10")
 def test_a_tool_may_ask_for_fresh_reads(shop: Workshop, clock: Clock):
     wanting = contract("delete_document") | {"version": "1.1.0", "based_on": {"required": True, "max_age_s": 60}}
     assert shop.operator_key.post("/contracts", wanting).status_code == 201

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from ledger.models import Event
 from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import queries
+from reviews.operations import guarding
 from tests.workshop import DELETE, Clock, Workshop, contract
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
@@ -34,6 +37,13 @@ def called(shop: Workshop, session: str, tool: str = "delete_document") -> dict[
     body = {"call_id": "one", "tool": tool, "arguments": DELETE, "pin_hash": pin}
     result: dict[str, Any] = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
     return result
+
+
+@pytest.mark.req("R-OB-10")
+def test_a_reading_that_has_run_out_is_stale_to_the_guard():
+    now = datetime.now(UTC)
+    reading = SimpleNamespace(changed_at=now - guarding.READ_LASTS - timedelta(seconds=1))
+    assert guarding._is_stale(reading, at=now)
 
 
 @pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")

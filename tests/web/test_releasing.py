@@ -53,7 +53,7 @@ def system(shop: Workshop) -> dict[str, Any]:
 
 
 class TestOpenCircuit:
-    @pytest.mark.req("R-FB-10")
+    @pytest.mark.req("R-FB-10", "R-EX-14")
     def test_an_irreversible_action_is_not_released_while_the_circuit_is_open(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         assert waits(shop, action_id) == []
@@ -85,7 +85,7 @@ class TestOpenCircuit:
         away(shop, clock)
         assert waits(shop, action_id) == []
 
-    @pytest.mark.req("R-RP-18")
+    @pytest.mark.req("R-RP-18", "R-EX-14")
     def test_what_waited_past_its_release_deadline_fails_cleanly(self, shop: Workshop, clock: Clock):
         action_id = shop.approved()
         away(shop, clock)
