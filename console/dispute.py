@@ -15,8 +15,10 @@ from console.depth import required_checks
 from console.forms import Snooze
 from console.kin import kin
 from console.layers import layers, predicates
+from console.settlement import settlement_of_case
 from console.standing import decided, readbacks, workbench
 from ledger.queries import acting, record
+from ledger.rules.lifecycle import State
 from reviews import queries as after
 from reviews.operations import runbooks as work
 from reviews.operations.cases import held_of
@@ -51,6 +53,7 @@ def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str
         "title": told.title,
         "label": label,
         "definition": definition or policy["finding"].capitalize(),
+        "ended": _how_it_ended(told, case),
         "reason": words.reason(case.reason),
         "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
         "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
@@ -182,16 +185,28 @@ def _proposed(told: Account, case: Any, held: Any, policy: str) -> dict[str, Any
 
 def _settled(told: Account, case: Any) -> dict[str, Any]:
     """Who settled it, why and on what: from the action's own history."""
-    for _, _, detail in reversed(told.history):
-        if detail and detail.get("case_id") == str(case.id) and detail.get("resolution"):
-            by = {str(actor): name for actor, name in told.names.items()}
-            return {
-                "word": words.RESOLUTIONS[case.resolution][0],
-                "by": by.get(detail["by"], "somebody"),
-                "second": by.get(detail["confirmed_by"] or "", ""),
-                "reason": detail["reason"],
-                "evidence": detail["evidence"],
-                "at": case.resolved_at,
-                "signed_with": words.SIGNATURES.get(detail.get("evidence_class", ""), ""),
-            }
-    return {"word": words.sentence(case.resolution), "at": case.resolved_at}
+    settlement = settlement_of_case(case, told.history)
+    if settlement is None:
+        return {
+            "word": words.sentence(case.resolution),
+            "said": words.sentence(case.resolution),
+            "at": case.resolved_at,
+        }
+    return {
+        "word": words.RESOLUTIONS[case.resolution][0],
+        "said": settlement.sentence(told.names),
+        "by": told.names.get(settlement.by, "somebody"),
+        "second": told.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
+        "reason": settlement.reason,
+        "evidence": settlement.evidence,
+        "at": settlement.at,
+        "signed_with": words.SIGNATURES.get(settlement.evidence_class, ""),
+    }
+
+
+def _how_it_ended(told: Account, case: Any) -> str:
+    """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
+    if case.state == "RESOLVED":
+        return str(_settled(told, case)["said"])
+    ended = State(told.action.state) in resolutions.SETTLED and not told.action.contradicted
+    return words.outcome(told.action) if ended else ""

@@ -81,7 +81,7 @@ _PAGES = ("join", "contain", "comment", "close", "reopen", "review")
 
 
 def _action(told: Gathered, action: Any) -> dict[str, Any]:
-    found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
+    found = words.finding(action)
     return {
         "state": action.state,
         "contradicted": action.contradicted,
@@ -198,7 +198,7 @@ def _actions(told: Gathered) -> tuple[postmortem.Concerned, ...]:
             id=str(each.id),
             title=title(each.operation_kind, each.target),
             state=words.outcome(each),
-            found=words.discrepancy(each.discrepancy) if each.discrepancy else "",
+            found=words.finding(each),
         )
         for each in told.actions.values()
     )

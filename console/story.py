@@ -10,6 +10,7 @@ from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
 from console.kin import kin
+from console.settlement import settlement_of_action, settlement_of_case
 from console.standing import policies_applied
 from ledger.queries import opening
 from ledger.rules.lifecycle import State
@@ -30,6 +31,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "headline": _headline(action, told.entry, approval),
         "report": said.text,
         "parts": said.parts,
+        "settled": _settled(told),
         "axes": axes(told),
         "trust": trust_of(action, told.entry),
         "policies": policies_applied(told),
@@ -70,7 +72,26 @@ def _cases(told: Account) -> list[dict[str, Any]]:
     if case is None:
         return []
     label = words.discrepancy(case.discrepancy) if case.discrepancy else words.reason(case.reason)
-    return [{"row": case, "word": label, "href": told.page("case", case.id), "open": case.state != "RESOLVED"}]
+    settlement = settlement_of_case(case, told.history)
+    said = settlement.sentence(told.names) if settlement else ""
+    return [
+        {
+            "row": case,
+            "word": label,
+            "href": told.page("case", case.id),
+            "open": case.state != "RESOLVED",
+            "settled": said,
+        }
+    ]
+
+
+def _settled(told: Account) -> dict[str, Any] | None:
+    """How a person ended the action, and what had been found before that."""
+    settlement = settlement_of_action(told.action, lambda: told.history)
+    if settlement is None:
+        return None
+    found = words.discrepancy(told.action.discrepancy) if told.action.discrepancy else ""
+    return {"said": settlement.sentence(told.names), "at": settlement.at, "found": found}
 
 
 def _evidence(told: Account, caller: Caller) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ledger.rules import outcomes
 
@@ -56,6 +56,20 @@ RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
     "FAIL": ("Settle as failed", "The goal was not met. The record keeps what was found."),
     "ACKNOWLEDGE": ("Acknowledge", "You have looked at it, and say why it may rest. Nothing else changes by this."),
     "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
+}
+
+# What somebody did by it.
+SETTLED_AS: Final[dict[str, str]] = {
+    "VERIFY_AGAIN": "had it read again",
+    "STRONG_READ": "had it read again from the primary",
+    "ATTEST_PRESENT": "attested that it happened",
+    "ATTEST_ABSENT": "attested that it did not happen",
+    "COMPENSATE": "ordered a compensation",
+    "FORWARD_RECOVER": "ordered a forward recovery",
+    "ROLL_BACK": "ordered a rollback",
+    "FAIL": "settled it as failed",
+    "ACKNOWLEDGE": "acknowledged it",
+    "ABANDON": "closed it unresolved",
 }
 
 REASONS: Final[dict[str, str]] = {
@@ -480,6 +494,28 @@ def alarm(kind: str) -> str:
 
 def discrepancy(code: str) -> str:
     return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence(code)
+
+
+def is_past_finding(action: outcomes.ActionView) -> bool:
+    """Whether what was found wrong with an action has been settled since: by a person, or by taking it back."""
+    return outcomes.outcome_of(action) in _SETTLED_SINCE
+
+
+_O = outcomes.Outcome
+_SETTLED_SINCE = frozenset(
+    {
+        *(_O.ATTESTED, _O.ATTESTED_ABSENT, _O.SETTLED_AS_FAILED),
+        *(_O.COMPENSATED, _O.COMPENSATED_AS_ATTESTED, _O.ROLLED_BACK),
+    }
+)
+
+
+def finding(action: Any) -> str:
+    """What was found wrong with an action, for lists: as found earlier where it has been settled since."""
+    if not action.discrepancy:
+        return ""
+    found = discrepancy(action.discrepancy)
+    return f"Earlier: {found.lower()}" if is_past_finding(action) else found
 
 
 def reason(code: str) -> str:

@@ -263,6 +263,7 @@ class ActionRow(Answer):
     side_effect_class: str
     target: str
     discrepancy: str | None
+    discrepancy_settled: bool = Field(description="Whether what was found wrong has been settled since.")
     contradicted: bool
     proposed_at: datetime
     changed_at: datetime
@@ -333,10 +334,20 @@ class RecordedCall(Answer):
     idempotency_key: str | None = Field(description="SHA-256 of the key, in hex.")
 
 
+class Settlement(Answer):
+    resolution: str
+    text: str
+    at: datetime
+    by: str | None = Field(description="The person's pseudonym; not for agents.")
+    confirmed_by: str | None
+    reason: str | None
+
+
 class Action(ActionRow):
     trust_level: int
     user_status: UserStatus
     parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
+    settlement: Settlement | None = Field(description="How a person ended the action, where one did.")
     axes: Axes
     approval: ApprovalVerdict | None = Field(description="What became of the request to people, if there was one.")
     questions: list[Question] = Field(description="What people ask the agent before they decide.")

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from approvals.operations.actions import Answer
 from approvals.queries import asking, sessions
-from console import verdict
+from console import verdict, words
 from console.api.caller import Caller
 from console.api.recorded import recorded
+from console.settlement import settlement_of_action
 from console.telling import parts_of
 from console.working import questions
 from ledger.queries import acting, log, opening, record
@@ -56,6 +57,7 @@ def row(action: Any) -> dict[str, Any]:
         "side_effect_class": action.side_effect_class,
         "target": action.target,
         "discrepancy": action.discrepancy or None,
+        "discrepancy_settled": bool(action.discrepancy) and words.is_past_finding(action),
         "contradicted": action.contradicted,
         "proposed_at": instant(action.proposed_at),
         "changed_at": instant(action.changed_at),
@@ -71,6 +73,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "trust_level": told.trust_level,
         "user_status": {"code": str(told.code), "text": told.text},
         "parts": parts_of(told),
+        "settlement": _settlement(action, caller),
         "axes": _axes(action, entry),
         "approval": verdict.told(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,
@@ -87,6 +90,22 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         | evidence
         | {"call": recorded(action, caller) if caller.kind != "exec" else None}
     )
+
+
+def _settlement(action: Any, caller: Caller) -> dict[str, Any] | None:
+    """How a person ended the action; an agent learns what was decided and when, and neither by whom nor why."""
+    found = settlement_of_action(action, lambda: record.history(action.tenant_id, action.id))
+    if found is None:
+        return None
+    shown = caller.kind != "agent"
+    return {
+        "resolution": found.resolution,
+        "text": words.RESOLUTIONS.get(found.resolution, (words.sentence(found.resolution), ""))[0],
+        "at": instant(found.at),
+        "by": str(found.by) if shown else None,
+        "confirmed_by": str(found.confirmed_by) if shown and found.confirmed_by else None,
+        "reason": found.reason if shown else None,
+    }
 
 
 def _pin_of(action: Any) -> str | None:

@@ -131,7 +131,7 @@ def _rows(request: Request, found: list[Any]) -> SafeString:
 
 
 def _row(base: str, action: Any, as_of: datetime) -> str:
-    found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
+    found = words.finding(action)
     return (
         f'<tr data-item data-part="{action.id}">'
         f'<td class="fit">{outcome_badge(action)}</td>'

@@ -283,11 +283,19 @@ def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
             "row": each,
             "href": reverse("case", args=[request.tenant.slug, each.id]),
             "title": title(actions[each.action_id].operation_kind, each.target) if each.action_id else each.target,
-            "found": words.discrepancy(each.discrepancy) if each.discrepancy else words.reason(each.reason),
-            "reason": words.reason(each.reason) if each.discrepancy else "",
+            **_found(each),
             "action": actions.get(each.action_id),
             "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
             "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
         }
         for each in found
     ]
+
+
+def _found(case: Any) -> dict[str, str]:
+    """What a case is about; of a settled one how it was settled, and what had been found."""
+    label = words.discrepancy(case.discrepancy) if case.discrepancy else words.reason(case.reason)
+    if case.state == "RESOLVED":
+        settled = words.RESOLUTIONS.get(case.resolution, (words.sentence(case.resolution), ""))[0]
+        return {"found": f"Settled: {settled.lower()}", "reason": f"Earlier: {label.lower()}"}
+    return {"found": label, "reason": words.reason(case.reason) if case.discrepancy else ""}

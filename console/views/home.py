@@ -149,7 +149,7 @@ def _settled(request: Request) -> list[dict[str, Any]]:
 
 
 def _row(request: Request, action: Any) -> dict[str, Any]:
-    found = words.discrepancy(action.discrepancy) if action.discrepancy else ""
+    found = words.finding(action)
     return {
         "action": action,
         "href": reverse("action", args=[request.tenant.slug, action.id]),

@@ -271,6 +271,8 @@ _FINDINGS: dict[str, str] = {
     "COMPENSATION_REQUIRED": "it must be reversed",
     "UNKNOWN_STATE": "it cannot be told",
 }
+_WITHOUT_FINDING = frozenset({State.COMMITTED, State.COMPENSATED, State.ROLLED_BACK})
+"""Where what was found wrong is no longer so, or not judged yet."""
 _TRIED = {
     "compensation_action_id": "a reversal",
     "rollback_action_id": "a rollback",
@@ -357,7 +359,8 @@ def headline(
     if _is_read_to_its_end(state, entry):
         return _headline_of_a_read(entry)
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
-    said = f": {finding}" if finding and state is not State.COMMITTED else ""
+    is_open = state not in _WITHOUT_FINDING and entry["reconciliation"]["recovery_decision"] != "HUMAN_ATTESTATION"
+    said = f": {finding}" if finding and is_open else ""
     return _HEADLINES[state] + said + (_tried(entry) if state is State.REVIEW_REQUIRED else "")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from reviews import tasks as after
+from tests import settling
 from tests.till import Counter
 from tests.web.test_recovery_path import cancelling, carried_out, child_of, in_parts, local, refund_part, wrong
 from tests.workshop import Clock
@@ -145,8 +146,7 @@ def test_what_is_held_in_part_is_for_a_person_and_keeps_its_parts_when_they_have
 
     case = cashier.case_of(action_id)
     assert case is not None
-    body = {"resolution": resolution, "reason": "The bank paid the rest.", "evidence": ["statement 7"]}
-    assert cashier.operator.post(f"/reviews/{case['case_id']}/resolve", body).status_code == 200
+    assert settling.settle(cashier.operator, case["case_id"], resolution).status_code == 200
     report = cashier.report(action_id)
     assert report["code"] == code
     settled = report["text"]
