@@ -83,9 +83,7 @@ _PAGES = ("join", "contain", "comment", "close", "reopen", "review")
 def _action(told: Gathered, action: Any) -> dict[str, Any]:
     found = words.finding(action)
     return {
-        "state": action.state,
-        "contradicted": action.contradicted,
-        "reversed": action.reversed,
+        "action": action,
         "href": reverse("action", args=[told.slug, action.id]),
         "title": title(action.operation_kind, action.target),
         "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
