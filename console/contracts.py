@@ -1,16 +1,20 @@
 """A contract document against everything that is known here: its shape, its predicates, and the check of its pattern.
 
-It needs no database, so that an author can ask before anything is registered.
+Checking a document needs no database, so that an author can ask before anything is registered; `findings_now` adds what
+depends on the tenant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+from uuid import UUID
 
 from console.api import predicates
+from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
+from ledger.rules.lint import Finding, find_unregistered
 from reviews.checks import catalogue
 
 
@@ -24,6 +28,22 @@ def validated(document: dict[str, Any]) -> Contract:
             text, predicates.variables(document["arguments_schema"], source)
         ),
     )
+
+
+def findings_now(known: Contract, systems: Collection[str]) -> tuple[Finding, ...]:
+    """The findings of a contract, with those that depend on which systems are registered at this moment."""
+    return (*known.findings, *find_unregistered(_systems_of(known), systems))
+
+
+def registered_systems(tenant_id: UUID) -> frozenset[str]:
+    return frozenset(each.name for each in registered.systems(tenant_id))
+
+
+def _systems_of(known: Contract) -> list[tuple[str, str]]:
+    if known.verification is None:
+        return []
+    further = [("/verification/sources", each.system) for each in known.verification.further]
+    return [("/verification/system", known.verification.system), *further]
 
 
 def variables(document: Mapping[str, Any]) -> dict[str, Any]:

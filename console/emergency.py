@@ -13,6 +13,7 @@ from console import words
 from console.account import happenings, names
 from console.api.caller import Caller
 from console.checklist import checklist
+from console.containment import still_open
 from console.title import title
 from ledger.queries import acting, freezing, record
 from reviews import queries as after
@@ -61,7 +62,11 @@ def emergency(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
         "actions": [_action(told, each) for each in told.actions.values()],
         "cases": [_case(told, each) for each in told.cases.values()],
         "freezes": list(told.freezes.values()),
-        "held": [each for each in told.freezes.values() if each.lifted_at is None],
+        "held": [
+            {"freeze": each, "open": still_open(tenant, each)}
+            for each in told.freezes.values()
+            if each.lifted_at is None
+        ],
         "timeline": _timeline(told),
         "comments": [
             {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}

@@ -165,26 +165,26 @@ _SCOPES = (
     ("tenant", "This tenant"),
     ("all", "Everything"),
 )
-_WHOLE = frozenset({"tenant", "all"})
 
 
 class Stop(forms.Form):
     """What to freeze and why; `what` is scope and value in one, where a page offers them to choose from."""
 
-    what = forms.CharField(required=False, max_length=600)
     scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=Chooser, label="What to freeze")
     value = forms.CharField(required=False, max_length=512, label="Its name")
     reason = forms.CharField(max_length=1000, error_messages={"required": "Say why nothing may be released to it."})
+    unknown_ok = forms.BooleanField(required=False, label="Freeze it all the same")
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        if data is not None and data.get("what"):
+            scope, _, value = data["what"].partition(":")
+            data = {"scope": scope, "value": value, "reason": data.get("reason", "")}
+        super().__init__(data, **kwargs)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        if cleaned.get("what"):
-            cleaned["scope"], _, cleaned["value"] = cleaned["what"].partition(":")
-        scope, value = cleaned.get("scope"), cleaned.get("value", "")
-        if scope not in dict(_SCOPES) or (scope not in _WHOLE and not value):
-            self.add_error("value", "Say what is to be frozen: its name, exactly.")
-        if scope in _WHOLE:
-            cleaned["value"] = ""
+        if not cleaned.get("scope"):
+            self.add_error("scope", "Say what is to be frozen.")
         return cleaned
 
     def asked(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ import orjson
 from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from ledger.queries import freezing, opening, registered
+from ledger.queries import acting, freezing, opening, registered
 from ledger.rules import policies
 from ledger.rules.ids import lower_bound
 from ledger.tenancy import ask, first, select
@@ -146,6 +146,26 @@ def cases_of(tenant_id: UUID, action_id: UUID) -> list[Case]:
 def cases(tenant_id: UUID, *, resolved: bool = False, after: UUID | None = None, limit: int = 200) -> list[Case]:
     """Open cases, the most severe first and then the oldest, or settled ones, newest first; behind the row `after`."""
     return shelf(tenant_id, "settled" if resolved else "all", sort="", at=None, after=after, limit=limit)
+
+
+def is_case_target(tenant_id: UUID, target: str) -> bool:
+    """Whether any case is about this target; that of an effect which nobody gated has no action."""
+    return Case.objects.filter(tenant_id=tenant_id, target=target).exists()
+
+
+def open_cases_under(freeze: Any, *, limit: int) -> list[Case]:
+    """The open cases about what a freeze covers, and those of its incidents, the gravest first."""
+    tenant_id, value = freeze.tenant_id, freeze.value
+    own = IncidentLink.objects.filter(tenant_id=tenant_id, subject_id=freeze.id).values("incident_id")
+    linked = IncidentLink.objects.filter(tenant_id=tenant_id, incident_id__in=own, kind="case").values("subject_id")
+    covered = {
+        "target": Q(target=value),
+        "tool": Q(tool=value),
+        "agent": Q(action_id__in=acting.actions_of_agent(tenant_id, value)),
+    }.get(freeze.scope, Q())
+    concerned = covered | Q(id__in=linked) if covered else Q()
+    found = Case.objects.filter(concerned, tenant_id=tenant_id)
+    return list(found.exclude(state="RESOLVED").order_by(*SORTS[""])[:limit])
 
 
 SORTS: dict[str, tuple[str, ...]] = {

@@ -810,8 +810,14 @@ class FreezePlaced(Answer):
     value: str
 
 
+class OpenWork(Answer):
+    incidents: list[str]
+    cases: list[str]
+
+
 class Freeze(FreezePlaced):
     reason: str
+    still_open: OpenWork
 
 
 class IncidentRow(Answer):
@@ -854,6 +860,7 @@ class IncidentState(Answer):
 class Lifted(Answer):
     freeze_id: str
     lifted: bool
+    still_open: OpenWork
 
 
 # Runs and recovery

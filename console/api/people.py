@@ -14,7 +14,7 @@ from approvals.queries import asking, calls, sessions
 from approvals.queries import voting as voting_read
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
-from console import having_a_say, settling, target
+from console import containment, having_a_say, settling, target
 from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
 from console.api.caller import NotAllowed, admits, caller_of
@@ -269,12 +269,17 @@ def add_evidence(request: HttpRequest) -> HttpResponse:
 
 
 @router.post(
-    "/freezes", summary="Stop an agent, a target, a tool, a tenant or everything", response={201: answers.FreezePlaced}
+    "/freezes",
+    summary="Stop an agent, a target, a tool, a tenant or everything; what does not exist is refused",
+    response={201: answers.FreezePlaced},
 )
 @admits("operator", "administrator", "oper")
 @in_tenancy
 def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
     caller = caller_of(request)
+    is_unknown = containment.check_name(
+        caller.tenant_id, scope=body.scope, value=body.value, unknown_ok=body.unknown_ok
+    )
     row = book.freeze(
         tenant_id=caller.tenant_id,
         scope=body.scope,
@@ -282,6 +287,7 @@ def freeze(request: HttpRequest, body: FreezeBody) -> HttpResponse:
         reason=body.reason,
         actor=caller.actor,
         at=timezone.now(),
+        is_unknown=is_unknown,
     )
     return answer({"freeze_id": str(row.id), "scope": row.scope, "value": row.value}, 201)
 
@@ -294,7 +300,9 @@ def list_freezes(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     return pages.cut(rows, wanted, _freeze)
 
 
-@router.post("/freezes/{freeze_id}/lift", summary="Lift a freeze", response=answers.Lifted)
+@router.post(
+    "/freezes/{freeze_id}/lift", summary="Lift a freeze; says what about it is still open", response=answers.Lifted
+)
 @admits("operator", "administrator")
 @in_tenancy
 def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpResponse:
@@ -302,11 +310,17 @@ def lift(request: HttpRequest, freeze_id: UUID, body: ReasonBody) -> HttpRespons
     book.lift_freeze(
         tenant_id=caller.tenant_id, freeze_id=freeze_id, reason=body.reason, actor=caller.actor, at=timezone.now()
     )
-    return answer({"freeze_id": str(freeze_id), "lifted": True})
+    row = freezing.freezes_by_id(caller.tenant_id, [freeze_id])[freeze_id]
+    return answer({"freeze_id": str(freeze_id), "lifted": True, "still_open": _open_work(row)})
 
 
 def _freeze(row: Any) -> dict[str, Any]:
-    return {"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason}
+    placed = {"freeze_id": str(row.id), "scope": row.scope, "value": row.value, "reason": row.reason}
+    return placed | {"still_open": _open_work(row)}
+
+
+def _open_work(freeze: Any) -> dict[str, list[str]]:
+    return {kind: [str(row.id) for row in rows] for kind, rows in containment.open_work(freeze).items()}
 
 
 def _entry(action: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -9,13 +10,14 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from approvals.operations import roster
+from approvals.queries import sessions
 from approvals.rules import autonomy, policy
 from console.api import answers, pages
 from console.api.caller import admits, caller_of
 from console.api.document import body_of
 from console.api.edge import NotFound, answer, in_tenancy
 from console.api.schemas import Paged, PolicyBody
-from console.contracts import validated
+from console.contracts import findings_now, registered_systems, validated
 from ledger.operations import book
 from ledger.queries import registered
 from ledger.rules import contract as contracts
@@ -40,7 +42,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validated(contracts.read(request.body))
     row = book.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
-    return answer(_contract(row), 201)
+    return answer(_contract(row, registered_systems(caller.tenant_id)), 201)
 
 
 @router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
@@ -49,7 +51,8 @@ def register_contract(request: HttpRequest) -> HttpResponse:
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
     found = registered.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
-    return pages.listed(found, wanted.limit, _contract)
+    systems = registered_systems(tenant_id)
+    return pages.listed(found, wanted.limit, lambda row: _contract(row, systems))
 
 
 @router.get(
@@ -61,7 +64,7 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
     row = registered.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
-    known = {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
+    known = _contract(row, registered_systems(row.tenant_id))
     return answer(known | {"document": contracts.read(bytes(row.document))})
 
 
@@ -105,8 +108,10 @@ def list_policies(request: HttpRequest) -> HttpResponse:
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 
-def _contract(row: Any) -> dict[str, Any]:
-    return {"name": row.name, "version": row.version, "digest": row.digest, "lint": row.lint}
+def _contract(row: Any, systems: Collection[str]) -> dict[str, Any]:
+    found = findings_now(sessions.disclosed_contract(row.tenant_id, row.digest), systems)
+    lint = [{"code": each.code, "path": each.path, "detail": each.told} for each in found]
+    return {"name": row.name, "version": row.version, "digest": row.digest, "lint": lint}
 
 
 def _policy(row: Any) -> dict[str, Any]:

@@ -371,6 +371,7 @@ class FreezeBody(Body):
     scope: Literal["agent", "tool", "target", "tenant", "all"]
     value: Annotated[str, Field(max_length=512)] = ""
     reason: Reason
+    unknown_ok: Annotated[bool, Field(description="Freeze a target that no action and no case has named yet.")] = False
 
 
 class EvidenceBody(Body):

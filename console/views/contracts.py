@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -12,6 +13,7 @@ from django.urls import reverse
 from approvals.queries import sessions
 from console import contract_diff, tryout
 from console.account import pretty
+from console.contracts import findings_now, registered_systems
 from console.http import Request, in_tenant, looked
 from ledger.queries import registered, storage
 from ledger.rules.contract import Contract, read
@@ -33,9 +35,10 @@ def browse(request: Request) -> HttpResponse:
     found = registered.contract_versions(
         request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
     )
+    systems = registered_systems(request.tenant.id)
     context = {
         "here": "contracts",
-        "contracts": [_row(request, each) for each in found[:PAGE]],
+        "contracts": [_row(request, each, systems) for each in found[:PAGE]],
         "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
     }
     return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
@@ -47,18 +50,18 @@ def contract(request: Request, contract_name: str, contract_version: str) -> Htt
     if row is None:
         raise Http404
     known = sessions.disclosed_contract(request.tenant.id, row.digest)
-    document = read(known.document)
+    document, systems = read(known.document), registered_systems(request.tenant.id)
     versions = registered.contract_versions_of(request.tenant.id, contract_name)
     context = {
         "here": "contracts",
         "row": row,
         "contract": known,
         "facts": _facts(known),
-        "findings": known.findings,
+        "findings": findings_now(known, systems),
         "parameters": _parameters(known),
         "document": pretty(document),
         "schema": pretty(dict(known.arguments_schema)),
-        "versions": [_row(request, each) | {"current": each.id == row.id} for each in versions],
+        "versions": [_row(request, each, systems) | {"current": each.id == row.id} for each in versions],
         "compared": _compared(request, versions, document),
         "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
     }
@@ -67,12 +70,12 @@ def contract(request: Request, contract_name: str, contract_version: str) -> Htt
     return render(request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context)
 
 
-def _row(request: Request, row: Any) -> dict[str, Any]:
+def _row(request: Request, row: Any, systems: Collection[str]) -> dict[str, Any]:
     known = sessions.disclosed_contract(request.tenant.id, row.digest)
     return {
         "row": row,
         "contract": known,
-        "findings": len(known.findings),
+        "findings": len(findings_now(known, systems)),
         "href": reverse("contract", args=[request.tenant.slug, row.name, row.version]),
     }
 

@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
 from console.account import names
+from console.containment import check_stop, still_open, tell_freeze, tell_open_work
 from console.forms import Lift, Stop
 from console.http import Request, back_to, in_tenant
 from console.views.incidents import trouble_tabs
@@ -24,7 +25,11 @@ PAST = 30
 
 
 @in_tenant()
-def page(request: Request, form: Stop | None = None, status: int = 200) -> HttpResponse:
+def page(request: Request) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: Request, form: Stop | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant.id
     in_force, past = freezing.freezes_in_force(tenant), freezing.freezes_lifted(tenant, limit=PAST)
     context = {
@@ -44,11 +49,17 @@ def page(request: Request, form: Stop | None = None, status: int = 200) -> HttpR
 @require_POST
 def place(request: Request) -> HttpResponse:
     form = Stop(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Nothing was frozen: say what, exactly, and why.")
-        return back_to(request, reverse("freezes", args=[request.tenant.slug]))
-    book.freeze(tenant_id=request.tenant.id, actor=request.caller.actor, at=request.as_of, **form.asked())
-    messages.success(request, "Frozen. Nothing is released to it from now on; what has started runs to its end.")
+    is_unknown = form.is_valid() and check_stop(request.tenant.id, form)
+    if form.errors:
+        return _page(request, form, status=422)
+    book.freeze(
+        tenant_id=request.tenant.id,
+        actor=request.caller.actor,
+        at=request.as_of,
+        is_unknown=is_unknown,
+        **form.asked(),
+    )
+    messages.success(request, tell_freeze(form, is_unknown))
     return back_to(request, reverse("freezes", args=[request.tenant.slug]))
 
 
@@ -64,7 +75,8 @@ def lift(request: Request, freeze_id: UUID) -> HttpResponse:
             actor=request.caller.actor,
             at=request.as_of,
         )
-        messages.success(request, "Lifted. New work is released to it again.")
+        row = freezing.freezes_by_id(request.tenant.id, [freeze_id])[freeze_id]
+        messages.success(request, f"Lifted. New work is released to it again. {tell_open_work(request.tenant, row)}")
     else:
         messages.error(request, "Nothing was lifted: say why it may be released again.")
     return back_to(request, reverse("freezes", args=[request.tenant.slug]))
@@ -73,7 +85,10 @@ def lift(request: Request, freeze_id: UUID) -> HttpResponse:
 def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
     called, slug = names(request.tenant.id), request.tenant.slug
     told = record.histories(request.tenant.id, [each.id for each in found])
-    return [_row(each, told[each.id], called, slug) for each in found]
+    return [
+        _row(each, told[each.id], called, slug) | {"open": None if each.lifted_at else still_open(request.tenant, each)}
+        for each in found
+    ]
 
 
 def _row(freeze: Any, history: list[Any], called: dict[UUID, str], slug: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from console import words
+from console.containment import check_stop, tell_freeze
 from console.emergency import emergency, facts
 from console.forms import Closing, Joining, NewIncident, Reason, Remark, Stop
 from console.http import Request, in_tenant
@@ -139,18 +140,19 @@ def _link(request: Request, incident_id: UUID, kind: str, subject: UUID) -> None
 @in_tenant("operator", "administrator")
 @require_POST
 def contain(request: Request, incident_id: UUID) -> HttpResponse:
-    form = Stop(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Nothing was frozen: say what, exactly, and why.")
-        return _page(request, incident_id, status=422)
+    form = Stop(request.POST, auto_id="stop-%s")
+    is_unknown = form.is_valid() and check_stop(request.tenant.id, form)
+    if form.errors:
+        return _page(request, incident_id, stop=form, status=422)
     incidents.contain(
         tenant_id=request.tenant.id,
         incident_id=incident_id,
         by=request.caller.actor,
         at=request.as_of,
+        is_unknown=is_unknown,
         **form.asked(),
     )
-    messages.success(request, "Frozen. Nothing is released to it from now on; what has started runs to its end.")
+    messages.success(request, tell_freeze(form, is_unknown))
     return redirect("incident", request.tenant.slug, incident_id)
 
 
@@ -249,6 +251,7 @@ def _page(
     *,
     closing: Closing | None = None,
     remark: Remark | None = None,
+    stop: Stop | None = None,
     status: int = 200,
 ) -> HttpResponse:
     context = {
@@ -257,7 +260,7 @@ def _page(
         "incident": emergency(request.tenant, _found(request, incident_id), caller=request.caller),
         "closing": closing or Closing(),
         "comment_form": remark or Remark(),
-        "stop": Stop(auto_id="stop-%s"),
+        "stop": stop or Stop(auto_id="stop-%s"),
     }
     name = "incidents/_detail.html" if request.htmx else "incidents/detail.html"
     return render(request, name, context, status=status)

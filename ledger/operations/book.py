@@ -164,8 +164,13 @@ def register_system(
     return row
 
 
-def freeze(*, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime) -> Freeze:
-    """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15)."""
+def freeze(
+    *, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime, is_unknown: bool = False
+) -> Freeze:
+    """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15).
+
+    With `is_unknown`, the record says that nothing had named it yet and that it was wanted all the same.
+    """
     if Freeze.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
         raise AlreadyFrozen
     row = Freeze.objects.create(
@@ -173,7 +178,11 @@ def freeze(*, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor
     )
     append(
         Head(tenant_id=tenant_id, id=row.id, kind="freeze"),
-        Happening(kind="freeze_placed", to="PLACED", detail={"scope": scope, "value": value, "reason": reason}),
+        Happening(
+            kind="freeze_placed",
+            to="PLACED",
+            detail={"scope": scope, "value": value, "reason": reason} | ({"is_unknown": True} if is_unknown else {}),
+        ),
         actor=actor,
         at=at,
     )

@@ -209,6 +209,11 @@ def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
     return found.values_list("id", flat=True)
 
 
+def actions_of_agent(tenant_id: UUID, agent: str) -> QuerySet[Action, UUID]:
+    """The ids of everything that an agent has had done, as part of another query."""
+    return Action.objects.filter(tenant_id=tenant_id, agent=agent).values_list("id", flat=True)
+
+
 def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:
     """The ids of a period's actions whose tool failed, to be asked for within another statement."""
     ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}

@@ -29,6 +29,11 @@ def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
     return {each.id: each for each in Freeze.objects.filter(tenant_id=tenant_id, id__in=ids)}
 
 
+def is_known_target(tenant_id: UUID, target: str) -> bool:
+    """Whether any action has ever named this target."""
+    return Action.objects.filter(tenant_id=tenant_id, target=target).exists()
+
+
 def stopped_by(freeze: Freeze, *, most: int = 100) -> int:
     """How many validated actions a freeze keeps from starting, counted up to `most`."""
     column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)

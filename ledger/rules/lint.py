@@ -13,6 +13,7 @@ approval, idempotent recovery or verification) is a fault of `contract_faults`. 
 | FRACTIONAL_MONEY, FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
 | NO_CLAIMS | a tool that changes something names the words in which an agent would claim that it did (R-CG-02) |
 | ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
+| UNREGISTERED_SYSTEM | the systems that it is read in are registered (`find_unregistered`; needs to know which are) |
 | UNCHECKED | a check that the class demands is made, or said not to apply (R-VD-07, `depth`) |
 
 Parameters are looked at wherever the schema declares them: in nested objects, lists, branches and `$defs`.
@@ -21,7 +22,7 @@ Parameters are looked at wherever the schema declares them: in nested objects, l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,24 @@ def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     found.extend(_depth(document))
     found.extend(_schema(document["arguments_schema"], "/arguments_schema", ""))
     return tuple(found)
+
+
+def find_unregistered(named: Iterable[tuple[str, str]], registered: Collection[str]) -> tuple[Finding, ...]:
+    """A finding for each system that a contract names, as (path, name), and that is not registered.
+
+    Only a warning: contracts and systems are registered in any order. Until the system is there, no reading of the
+    contract can be made, and every action of it ends with a person.
+    """
+    return tuple(
+        Finding(
+            "UNREGISTERED_SYSTEM",
+            path,
+            f"No system `{name}` is registered, so nothing that this tool does can be read back.",
+            "Register the system under this name, or name one that is registered.",
+        )
+        for path, name in named
+        if name not in registered
+    )
 
 
 def _name(name: str) -> Iterator[Finding]:

@@ -204,11 +204,21 @@ def link(
 
 
 def contain(
-    *, tenant_id: UUID, incident_id: UUID, scope: str, value: str, reason: str, by: ledger.Actor, at: datetime
+    *,
+    tenant_id: UUID,
+    incident_id: UUID,
+    scope: str,
+    value: str,
+    reason: str,
+    by: ledger.Actor,
+    at: datetime,
+    is_unknown: bool = False,
 ) -> UUID:
     """Freeze something because of an incident; returns the freeze."""
     _, row = _open(tenant_id, incident_id)
-    freeze = book.freeze(tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at)
+    freeze = book.freeze(
+        tenant_id=tenant_id, scope=scope, value=value, reason=reason, actor=by, at=at, is_unknown=is_unknown
+    )
     _gather(row, [("freeze", freeze.id)], by, at=at)
     return freeze.id
 

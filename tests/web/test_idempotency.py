@@ -141,7 +141,7 @@ def test_two_at_once_are_one_write(committed_db: Any):
     def send(_: int) -> tuple[int, str, bytes]:
         try:
             ready.wait(10)
-            return told(once(shop.operator, "/freezes", FREEZE))
+            return told(once(shop.operator, "/freezes", {"scope": "all", "reason": "Look."}))
         finally:
             connection.close()
 

@@ -200,7 +200,7 @@ class Shift(RuleBasedStateMachine):
         if lift and mine:
             self.counter.operator.post(f"/freezes/{mine[0]['freeze_id']}/lift", {"reason": "Go on."})
         elif not lift and not mine:
-            body = {"scope": "target", "value": f"order/{self.order}", "reason": "Wait."}
+            body = {"scope": "target", "value": f"order/{self.order}", "reason": "Wait.", "unknown_ok": True}
             self.counter.operator.post("/freezes", body)
 
     @rule(dead=st.booleans())

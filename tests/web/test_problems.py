@@ -116,7 +116,7 @@ def test_a_key_may_only_what_its_kind_may(shop: Workshop):
 def test_a_write_by_a_session_needs_the_csrf_token(shop: Workshop):
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = shop.operator.client.cookies
-    body = {"scope": "tool", "value": "x", "reason": "Wait."}
+    body = {"scope": "all", "reason": "Wait."}
     a_problem(strict.post("/api/v1/freezes", body, "application/json"), 403, "CSRF_FAILED")
     assert strict.get("/api/v1/freezes").json()["items"] == []
     strict.get(f"/t/{shop.slug}/")
@@ -126,7 +126,7 @@ def test_a_write_by_a_session_needs_the_csrf_token(shop: Workshop):
 
 def test_a_key_needs_no_csrf_token(shop: Workshop):
     strict = Client(enforce_csrf_checks=True)
-    body = {"scope": "tool", "value": "x", "reason": "Wait."}
+    body = {"scope": "all", "reason": "Wait."}
     answer = strict.post("/api/v1/freezes", body, "application/json", headers=shop.operator_key.headers)
     assert answer.status_code == 201
 
@@ -253,7 +253,7 @@ def test_a_fault_of_ours_says_nothing_of_itself_and_leaves_nothing(operator_key:
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(book, "freeze", broken)
-    answer = operator_key.post("/freezes", {"scope": "tool", "value": "x", "reason": "Wait."})
+    answer = operator_key.post("/freezes", {"scope": "all", "reason": "Wait."})
     a_problem(answer, 500, "FAULT")
     assert b"secret detail" not in answer.content
 
@@ -263,13 +263,13 @@ def test_a_record_that_cannot_be_reached_is_503(operator_key: Api, monkeypatch: 
         raise OperationalError("connection to server at 10.0.0.7 failed")
 
     monkeypatch.setattr(book, "freeze", away)
-    answer = operator_key.post("/freezes", {"scope": "tool", "value": "x", "reason": "Wait."})
+    answer = operator_key.post("/freezes", {"scope": "all", "reason": "Wait."})
     a_problem(answer, 503, "UNAVAILABLE")
     assert b"10.0.0.7" not in answer.content
 
 
 def test_two_who_write_the_same_at_once_meet_in_a_conflict(operator_key: Api, monkeypatch: pytest.MonkeyPatch):
-    body = {"scope": "tool", "value": "x", "reason": "Wait."}
+    body = {"scope": "all", "reason": "Wait."}
     assert operator_key.post("/policies/recovery", {"version": "2", "document": {}}).status_code == 201
 
     def late(**told: Any) -> Any:

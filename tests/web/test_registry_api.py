@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -339,7 +339,8 @@ def test_every_list_is_read_in_pages_of_any_size(shop: Workshop):
         shop.operator_key.post("/agents", AGENT | {"agent_id": f"clerk-{number}"})
         shop.operator_key.post("/systems", {"name": f"system-{number}", "pattern": "databases"})
         shop.operator_key.post("/contracts", contract("write_document") | {"version": f"1.0.{number + 1}"})
-        shop.operator.post("/freezes", {"scope": "target", "value": f"t/{number}", "reason": "Wait."})
+        frozen = {"scope": "target", "value": f"t/{number}", "reason": "Wait.", "unknown_ok": True}
+        shop.operator.post("/freezes", frozen)
         shop.propose(path=f"policies/{number}.md")
     keys = {
         "/agents": "agent_id",
@@ -406,3 +407,28 @@ def test_actions_are_found_by_what_they_are(shop: Workshop, clock: Clock):
     assert found(f"from={moment}") == [other]
     assert found("agent=nobody") == []
     assert refused(shop.operator_key.get("/actions?from=2026-01-01T00:00:00")) == (422, "INVALID")
+
+
+# Contracts and the systems that they are read in
+
+
+def unregistered(findings):
+    return [each for each in findings if each["code"] == "UNREGISTERED_SYSTEM"]
+
+
+def test_a_contract_that_names_an_unregistered_system_says_so_until_it_is_registered(operator_key: Api, founded: UUID):
+    from console.management.commands import lint_contract
+
+    document = contract("write_document")
+    system = document["verification"]["system"]
+    [said] = unregistered(operator_key.post("/contracts", document).json()["lint"])
+    assert said["path"] == "/verification/system"
+    assert said["detail"].startswith(f"No system `{system}` is registered, so nothing that this tool does can be read")
+    [read] = unregistered(operator_key.get(f"/contracts/{document['name']}/{document['version']}").json()["lint"])
+    assert read == said
+    checked = lint_contract._findings(lint_contract.contracts.validated(document), founded)
+    assert [each.told for each in checked if each.code == "UNREGISTERED_SYSTEM"] == [said["detail"]]
+
+    operator_key.post("/systems", {"name": system, "pattern": "filesystems"})
+    listed = operator_key.get("/contracts").json()["items"]
+    assert [unregistered(each["lint"]) for each in listed] == [[]]

@@ -1,8 +1,8 @@
 """`manage.py lint_contract FILE…`: what is wrong with contract documents, before anything is registered.
 
-A file holds one document or a list of them. Nothing is asked of the database or of any system. Errors would refuse the
-registration; warnings are findings of the linter, each with its fix. Exit 1 where there is an error, with --strict
-also where there is a warning.
+A file holds one document or a list of them. Without --tenant nothing is asked of the database; with it, the systems
+that a document names are looked up there too. Errors would refuse the registration; warnings are findings of the
+linter, each with its fix. Exit 1 where there is an error, with --strict also where there is a warning.
 """
 
 from __future__ import annotations
@@ -13,39 +13,53 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.rules import registry
 from console import contracts
-from ledger.rules.contract import read
+from ledger.queries import record
+from ledger.rules.contract import Contract, read
+from ledger.rules.lint import Finding
 from ledger.rules.refusals import Refused
+from ledger.tenancy import tenancy
 
 Told = dict[str, str]
 
 
 class Command(BaseCommand):
-    help = "Check contract documents and name the fix of each finding; needs no database."
+    help = "Check contract documents and name the fix of each finding; needs no database without --tenant."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="FILE", help="a contract document, or a list; - is the input")
         parser.add_argument("--json", action="store_true", help="print a list of findings as JSON")
+        parser.add_argument("--tenant", metavar="SLUG", help="compare with what is registered in this tenant")
         parser.add_argument("--strict", action="store_true", help="exit 1 for warnings too")
 
-    def handle(self, *args: Any, files: list[str], json: bool, strict: bool, **options: Any) -> None:
-        found = list(_found(files))
+    def handle(
+        self, *args: Any, files: list[str], json: bool, strict: bool, tenant: str | None = None, **options: Any
+    ) -> None:
+        found = list(_found(files, _tenant_named(tenant) if tenant else None))
         self.stdout.write(_as_json(found) if json else "\n".join(map(_line, found)) or "No findings.")
         levels = {each["level"] for each in found}
         if "error" in levels or (strict and levels):
             sys.exit(1)
 
 
-def _found(files: list[str]) -> Iterator[Told]:
+def _tenant_named(slug: str) -> UUID:
+    found = record.tenant(slug)
+    if found is None:
+        raise CommandError(f"There is no tenant {slug}.")
+    return found.id
+
+
+def _found(files: list[str], tenant_id: UUID | None = None) -> Iterator[Told]:
     names = []
     for file in files:
         for document in _documents(file):
-            told = list(_of(document))
+            told = list(_of(document, tenant_id))
             yield from ({"file": file, "contract": str(document.get("name", ""))[:128]} | each for each in told)
             names.append(str(document.get("name", "")))
     for each in registry.findings(names, contracts=names) if len(set(names)) > 1 else ():
@@ -72,15 +86,22 @@ def _document(file: str, text: str) -> dict[str, Any]:
         raise CommandError(f"{file}: {refusal.detail}") from None
 
 
-def _of(document: dict[str, Any]) -> Iterator[Told]:
+def _of(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
     try:
         contract = contracts.validated(document)
     except Refused as refusal:
         faults = refusal.errors or [{"path": "", "code": refusal.code, "detail": refusal.detail}]
         yield from ({"level": "error"} | {key: str(each[key]) for key in ("code", "path", "detail")} for each in faults)
         return
-    for finding in contract.findings:
+    for finding in _findings(contract, tenant_id):
         yield {"level": "warning", "code": finding.code, "path": finding.path, "detail": finding.told}
+
+
+def _findings(contract: Contract, tenant_id: UUID | None) -> tuple[Finding, ...]:
+    if tenant_id is None:
+        return contract.findings
+    with tenancy(tenant_id):
+        return contracts.findings_now(contract, contracts.registered_systems(tenant_id))
 
 
 def _line(told: Told) -> str:
