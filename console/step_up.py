@@ -11,6 +11,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from console.api.rate import TooMany
+from console.sign_in.freshness import is_fresh
 from console.sign_in.queries import authenticator_app
 from ledger.rules.canonical import digest
 from ledger.rules.proof_classes import SESSION_ALONE
@@ -39,6 +40,11 @@ def proof_class(request: HttpRequest, user: Any, password: str | None, code: str
         request.axes_locked_out = False  # type: ignore[attr-defined]
         raise LockedOut
     return "C" if known is not None and known.pk == user.pk else ""
+
+
+def is_proven(request: HttpRequest, password: str | None, code: str | None) -> bool:
+    """Whether the person has shown who they are: in the last minutes, or with this password or one-time code."""
+    return is_fresh(request) or proof_class(request, request.user, password, code) in ("B", "C")
 
 
 def _holds(request: HttpRequest, user: Any, code: str) -> bool:

@@ -46,7 +46,7 @@ def administer(shop: Workshop, watched: Callable[[Api], Any]) -> None:
     _members(ada, ben)
     _keys(ada, ben, rita)
     everybody = {each["name"]: each["actor"] for each in ada.get("/members").json()["items"]}
-    loan = {"to": everybody["Ruth"], "groups": ["reviewers"], **span(3)}
+    loan = {"to": everybody["Ruth"], "groups": ["reviewers"], "password": PASSWORD, **span(3)}
     lent = rita.post("/delegations", loan).json()["delegation_id"]
     ruth.get("/delegations")
     rita.post(f"/delegations/{lent}/end")
@@ -65,7 +65,7 @@ def _members(ada: Any, ben: Any) -> None:
     ada.post(f"/members/{one}/roles", {"roles": ["operator", "compliance"], "groups": ["night-shift"]})
     ada.post(f"/members/{one}/links", {"member_id": two})
     ada.post(f"/members/{two}/separation")
-    ben.post(f"/members/{two}/answer", {"confirm": True})
+    ben.post(f"/members/{two}/answer", {"confirm": True, "password": PASSWORD})
     ada.post(f"/members/{two}/remove", {"reason": "Asked in by mistake."})
 
 

@@ -36,6 +36,13 @@ class NotYours(Refused):
     status = 403
 
 
+class ProofNeeded(Refused):
+    """Delegating gives somebody the power to approve. Confirm with your password or a one-time code."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
 def delegate(
     *,
     tenant_id: UUID,
@@ -49,16 +56,20 @@ def delegate(
     by: ledger.Actor,
     by_person: UUID,
     at: datetime,
+    is_proven: bool = False,
 ) -> Delegation:
     """Lend somebody's power to decide: they do it themselves, or an administrator does it for them.
 
-    `by_person` is the human who does it. Nobody takes another's power for themselves, through whichever account.
+    `by_person` is the human who does it, and `is_proven` that they have just shown who they are. Nobody takes another's
+    power for themselves, through whichever account.
     """
     giver, receiver = _holder(tenant_id, from_actor), _holder(tenant_id, to_actor)
     lending.check_span(starts_at, ends_at, at=at)
     lending.check_loan(giver, receiver, groups)
     if by.id != from_actor and receiver is not None and receiver.person == str(by_person):
         raise NotYours("Nobody delegates another's power to themselves.")
+    if not is_proven:
+        raise ProofNeeded
     row = Delegation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),

@@ -28,13 +28,14 @@ from console.api.staff_schemas import (
     InviteBody,
     LinkBody,
     PlaceBody,
+    ProofBody,
     StopBody,
 )
 from console.people import enrolment, queries
 from console.people import operations as people
 from console.people.rules import change_of
 from console.sign_in.freshness import is_fresh
-from console.step_up import proof_class
+from console.step_up import is_proven, proof_class
 from ledger.rules.envelope import instant
 
 router = Router(tags=["People"])
@@ -66,9 +67,14 @@ def list_members(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
 
 @router.post("/members", summary="Invite somebody", response={201: answers.Invited})
 @admits("administrator")
-@in_tenancy
-def invite(request: HttpRequest, body: InviteBody) -> HttpResponse:
-    row, token = people.invite(**_doer(request), email=body.email, name=body.name, roles=body.roles, groups=body.groups)
+def invite(request: HttpRequest, body: InviteBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _invite(request, body, proven))
+
+
+def _invite(request: HttpRequest, body: InviteBody, proven: bool) -> HttpResponse:
+    asked: dict[str, Any] = {"email": body.email, "name": body.name, "roles": body.roles, "groups": body.groups}
+    row, token = people.invite(**_doer(request), **asked, is_proven=proven)
     return answer(_member(row, set()) | {"invitation": _address(request, token)}, 201)
 
 
@@ -76,9 +82,13 @@ def invite(request: HttpRequest, body: InviteBody) -> HttpResponse:
     "/members/{member_id}/invitation", summary="Another invitation; the one before is void", response=answers.Invitation
 )
 @admits("administrator")
-@in_tenancy
-def invite_again(request: HttpRequest, member_id: UUID) -> HttpResponse:
-    token = people.invite_again(**_doer(request), member_id=member_id)
+def invite_again(request: HttpRequest, member_id: UUID, body: ProofBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _invite_again(request, member_id, proven))
+
+
+def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> HttpResponse:
+    token = people.invite_again(**_doer(request), member_id=member_id, is_proven=proven)
     return answer({"member_id": str(member_id), "invitation": _address(request, token)})
 
 
@@ -88,9 +98,14 @@ def invite_again(request: HttpRequest, member_id: UUID) -> HttpResponse:
     response=answers.Member,
 )
 @admits("administrator")
-@in_tenancy
-def change(request: HttpRequest, member_id: UUID, body: PlaceBody) -> HttpResponse:
-    people.change_member(**_with_person(request), member_id=member_id, roles=body.roles, groups=body.groups)
+def change(request: HttpRequest, member_id: UUID, body: PlaceBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _change(request, member_id, body, proven))
+
+
+def _change(request: HttpRequest, member_id: UUID, body: PlaceBody, proven: bool) -> HttpResponse:
+    wanted: dict[str, Any] = {"roles": body.roles, "groups": body.groups}
+    people.change_member(**_with_person(request), member_id=member_id, **wanted, is_proven=proven)
     return _one(request, member_id)
 
 
@@ -98,9 +113,13 @@ def change(request: HttpRequest, member_id: UUID, body: PlaceBody) -> HttpRespon
     "/members/{member_id}/answer", summary="The second administrator's word on what waits", response=answers.Member
 )
 @admits("administrator")
-@in_tenancy
-def answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody) -> HttpResponse:
-    people.confirm_proposal(**_with_person(request), member_id=member_id, answer=body.confirm)
+def answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _answer_proposal(request, member_id, body, proven))
+
+
+def _answer_proposal(request: HttpRequest, member_id: UUID, body: AnswerProposalBody, proven: bool) -> HttpResponse:
+    people.confirm_proposal(**_with_person(request), member_id=member_id, answer=body.confirm, is_proven=proven)
     return _one(request, member_id)
 
 
@@ -249,8 +268,12 @@ def list_delegations(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse
 
 @router.post("/delegations", summary="Let another approver decide for a while", response={201: answers.Delegation})
 @admits("reviewer", "administrator")
-@in_tenancy
-def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse:
+def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _delegate(request, body, proven))
+
+
+def _delegate(request: HttpRequest, body: DelegationBody, proven: bool) -> HttpResponse:
     if approvers.approver(caller_of(request).tenant_id, body.to) is None:
         raise NotFound
     row = delegations.delegate(
@@ -262,6 +285,7 @@ def delegate(request: HttpRequest, body: DelegationBody) -> HttpResponse:
         starts_at=body.starts_at,
         ends_at=body.ends_at,
         reason=body.reason,
+        is_proven=proven,
     )
     return answer(_delegation(row), 201)
 

@@ -14,7 +14,14 @@ Id = Annotated[UUID, Field(strict=False)]
 Time = Annotated[AwareDatetime, Field(strict=False)]
 
 
-class PlaceBody(Body):
+class ProofBody(Body):
+    """Who it is that gives somebody power over approvals, unless the session showed it in the last minutes."""
+
+    password: Annotated[str | None, Field(max_length=1000)] = None
+    otp: Annotated[str | None, Field(max_length=16)] = None
+
+
+class PlaceBody(ProofBody):
     roles: Words = []
     groups: Words = []
 
@@ -24,7 +31,7 @@ class InviteBody(PlaceBody):
     name: Annotated[str, Field(max_length=100)] = ""
 
 
-class AnswerProposalBody(Body):
+class AnswerProposalBody(ProofBody):
     confirm: bool
 
 
@@ -46,7 +53,7 @@ class StopBody(Body):
     reason: Reason
 
 
-class DelegationBody(Body):
+class DelegationBody(ProofBody):
     to: Annotated[Id, Field(description="The pseudonym of the approver who is to decide.")]
     giver: Annotated[Id | None, Field(description="For administrators: whose power it is; else one's own.")] = None
     groups: Words

@@ -24,7 +24,34 @@ def words_of(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-class Place(forms.Form):
+class Proof(forms.Form):
+    """Who it is that gives somebody power over approvals; empty where they have shown it in the last minutes."""
+
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        label="Confirm with your password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+    otp = forms.CharField(
+        required=False,
+        max_length=16,
+        label="Or with a one-time code",
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "one-time-code"}),
+    )
+
+    def proof(self) -> tuple[str, str]:
+        """The password and the code that were given."""
+        return self.cleaned_data["password"], self.cleaned_data["otp"]
+
+    def ask_for_proof(self, said: str) -> None:
+        """Say beside the field what is missing; a wrong one is not called missing."""
+        password, code = self.proof()
+        wrong = "This code is wrong or was used before." if code else "This is not your password." if password else ""
+        self.add_error("otp" if code else "password", wrong or said)
+
+
+class Place(Proof):
     """Roles, and the groups that somebody's votes count for."""
 
     roles = forms.MultipleChoiceField(
@@ -41,7 +68,7 @@ class Invitation(Place):
 
     email = forms.EmailField(label="Email", error_messages={"required": "Enter their email."})
     name = forms.CharField(required=False, max_length=100, label="Name")
-    field_order = ("email", "name", "roles", "groups")
+    field_order = ("email", "name", "roles", "groups", "password", "otp")
 
 
 class NewPassword(forms.Form):
@@ -76,14 +103,14 @@ class Span(forms.Form):
         return {"starts_at": max(begin, at) if begin.date() == at.astimezone(UTC).date() else begin, "ends_at": end}
 
 
-class Loan(Span):
+class Loan(Span, Proof):
     """Whom somebody's power is lent to, and for what."""
 
     to = forms.ChoiceField(label="To", error_messages={"required": "Say to whom."})
     groups = forms.MultipleChoiceField(required=False, label="For their votes in", widget=forms.CheckboxSelectMultiple)
     tools = forms.CharField(required=False, max_length=1000, label="Only for these tools (all)")
     reason = forms.CharField(required=False, max_length=500, label="Why")
-    field_order = ("to", "starts", "ends", "groups", "tools", "reason")
+    field_order = ("to", "starts", "ends", "groups", "tools", "reason", "password", "otp")
 
     def __init__(self, *args: Any, people: list[tuple[str, str]], own: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

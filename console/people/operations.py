@@ -20,7 +20,7 @@ from approvals.queries import approvers
 from approvals.rules import passkeys
 from console.models import Membership, User
 from console.people import queries
-from console.people.rules import ROLES, Change, change_of, is_own_gain
+from console.people.rules import NOTHING, ROLES, Change, change_of, is_own_gain
 from ledger.operations import record as ledger
 from ledger.queries import record
 from ledger.rules.canonical import digest
@@ -62,6 +62,13 @@ class SecondAdministratorNeeded(Refused):
     """This takes a second administrator: another person than the one who asked for it, and than the one concerned."""
 
     code = "SECOND_PERSON_NEEDED"
+    status = 403
+
+
+class ProofNeeded(Refused):
+    """This gives somebody the power to approve. Confirm with your password or a one-time code."""
+
+    code = "STEP_UP_REQUIRED"
     status = 403
 
 
@@ -131,19 +138,29 @@ def invite(
     groups: Collection[str],
     by: ledger.Actor,
     at: datetime,
+    is_proven: bool = False,
 ) -> tuple[Membership, str]:
-    """Ask somebody in; the text of the invitation is returned once and only its hash is kept."""
+    """Ask somebody in; the text of the invitation is returned once and only its hash is kept.
+
+    `is_proven`: whoever asks has just shown who they are. Without it nobody gives power over approvals.
+    """
+    change = Change.of(roles, groups)
+    _check_proof(is_proven, change, NOTHING)
     user = User.objects.filter(username__iexact=email).first()
     if user is None:
         first, _, last = name.partition(" ")
         user = User.objects.create_user(username=email.lower(), password=None, first_name=first, last_name=last)
-    row = place(tenant_id=tenant_id, user=user, change=Change.of(roles, groups), by=by, joined=False, at=at)
+    row = place(tenant_id=tenant_id, user=user, change=change, by=by, joined=False, at=at)
     return row, _invitation(row, at=at)
 
 
-def invite_again(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime) -> str:
-    """Another invitation for somebody who has not come yet; the one before is worth nothing any more."""
+def invite_again(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime, is_proven: bool = False) -> str:
+    """Another invitation for somebody who has not come yet; the one before is worth nothing any more.
+
+    Whoever holds an invitation comes in with its power, so making one takes the proof that giving the power takes.
+    """
     row = _locked(tenant_id, member_id)
+    _check_proof(is_proven, change_of(row), NOTHING)
     if row.joined_at is not None:
         raise MemberAlready("This person has come in already. A lost password is set anew by the installation's owner.")
     _say(row, "member_invited_again", {}, by, at=at)
@@ -185,10 +202,12 @@ def change_member(
     by: ledger.Actor,
     by_person: UUID,
     at: datetime,
+    is_proven: bool = False,
 ) -> bool:
     """Give somebody other roles and groups; false where a second administrator must confirm it first."""
     row = _locked(tenant_id, member_id)
     now, wanted = change_of(row), Change.of(roles, groups)
+    _check_proof(is_proven, wanted, now)
     if is_own_gain(now, wanted, person=row.person_id, by_person=by_person):
         _propose(row, {"what": "roles", **wanted.document()}, "roles_proposed", by, by_person, at=at)
         return False
@@ -197,7 +216,14 @@ def change_member(
 
 
 def confirm_proposal(
-    *, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by_person: UUID, answer: bool, at: datetime
+    *,
+    tenant_id: UUID,
+    member_id: UUID,
+    by: ledger.Actor,
+    by_person: UUID,
+    answer: bool,
+    at: datetime,
+    is_proven: bool = False,
 ) -> None:
     """The second administrator's word on what waits; whoever asked may only take it back."""
     row = _locked(tenant_id, member_id)
@@ -209,6 +235,8 @@ def confirm_proposal(
         note = {"code": refusal.code, "what": asked["what"]}
         refusal.afterwards = partial(_note_refused, tenant_id, member_id, note, by, at=at)
         raise refusal
+    if answer and not is_proven:
+        raise ProofNeeded
     row.proposal = None
     row.save(update_fields=["proposal"])
     if not answer:
@@ -330,6 +358,11 @@ def _write(row: Membership, change: Change) -> None:
     for role in ROLES:
         setattr(row, f"is_{role}", role in change.roles)
     row.groups = sorted(change.groups)
+
+
+def _check_proof(is_proven: bool, wanted: Change, now: Change) -> None:
+    if wanted.empowers(now) and not is_proven:
+        raise ProofNeeded
 
 
 def _change(row: Membership, wanted: Change, by: ledger.Actor, *, at: datetime) -> None:

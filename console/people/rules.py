@@ -53,6 +53,14 @@ class Change:
         newly = "reviewer" in self.roles and "reviewer" not in before.roles
         return newly or ("reviewer" in self.roles and bool(self.groups - before.groups))
 
+    def empowers(self, before: Change) -> bool:
+        """Whether this gives power over approvals, or the power to give it; whoever does that proves who they are."""
+        return self.gains(before) or "administrator" in self.roles - before.roles
+
+
+NOTHING = Change(frozenset(), frozenset())
+"""What somebody is who has no place yet."""
+
 
 def _is_group(name: str) -> bool:
     plain = name.replace("-", "")

@@ -20,6 +20,7 @@ from console.people import enrolment, queries
 from console.people import operations as people
 from console.people.forms import Enrolment, Loan, Span
 from console.sign_in.freshness import ask_again, is_fresh
+from console.step_up import is_proven
 
 
 @in_tenant()
@@ -109,18 +110,23 @@ def delegate(request: Request) -> HttpResponse:
     if not form.is_valid():
         return _page(request, loan=form, status=422)
     asked = form.cleaned_data
-    delegations.delegate(
-        tenant_id=request.tenant.id,
-        from_actor=request.caller.actor.id,
-        to_actor=UUID(asked["to"]),
-        groups=asked["groups"],
-        tools=asked["tools"],
-        reason=asked["reason"],
-        by=request.caller.actor,
-        by_person=people.person_of(request.tenant.id, request.caller.actor.id),
-        at=request.as_of,
-        **form.span(request.as_of),
-    )
+    try:
+        delegations.delegate(
+            tenant_id=request.tenant.id,
+            from_actor=request.caller.actor.id,
+            to_actor=UUID(asked["to"]),
+            groups=asked["groups"],
+            tools=asked["tools"],
+            reason=asked["reason"],
+            by=request.caller.actor,
+            by_person=people.person_of(request.tenant.id, request.caller.actor.id),
+            at=request.as_of,
+            is_proven=is_proven(request, *form.proof()),
+            **form.span(request.as_of),
+        )
+    except delegations.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, loan=form, status=403)
     messages.success(request, "Delegated. Each vote made with it says so.")
     return redirect("me", request.tenant.slug)
 
@@ -151,6 +157,7 @@ def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
         "taken": [(row, called.get(row.from_actor, "")) for row in loans if row.to_actor == actor_id],
         "absence": Span(auto_id="away_%s"),
         "loan": _loan_form(request, None),
+        "is_fresh": is_fresh(request),
     }
     template = "me/_page.html" if request.htmx else "me/page.html"
     return render(request, template, context | shown, status=status)

@@ -23,6 +23,8 @@ from console.people import queries
 from console.people.forms import Invitation, NewKey, Place
 from console.people.rules import change_of
 from console.sign_in import single_sign_on
+from console.sign_in.freshness import ask_again, is_fresh
+from console.step_up import is_proven
 
 READERS = ("administrator", "reviewer", "compliance")
 MAY_ANSWER_KEYS = ("administrator", "reviewer")
@@ -48,24 +50,36 @@ def invite(request: Request) -> HttpResponse:
     if not form.is_valid():
         return _page(request, invitation=form, status=422)
     asked = form.cleaned_data
-    row, token = people.invite(
-        tenant_id=request.tenant.id,
-        email=asked["email"],
-        name=asked["name"],
-        roles=asked["roles"],
-        groups=asked["groups"],
-        by=request.caller.actor,
-        at=request.as_of,
-    )
+    try:
+        row, token = people.invite(
+            tenant_id=request.tenant.id,
+            email=asked["email"],
+            name=asked["name"],
+            roles=asked["roles"],
+            groups=asked["groups"],
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except people.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, invitation=form, status=403)
     return _member(request, row.id, link=_link(request, token))
 
 
 @in_tenant("administrator")
 @require_POST
 def invite_again(request: Request, member_id: UUID) -> HttpResponse:
-    token = people.invite_again(
-        tenant_id=request.tenant.id, member_id=member_id, by=request.caller.actor, at=request.as_of
-    )
+    try:
+        token = people.invite_again(
+            tenant_id=request.tenant.id,
+            member_id=member_id,
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_fresh(request),
+        )
+    except people.ProofNeeded:
+        return ask_again(request)
     return _member(request, member_id, link=_link(request, token))
 
 
@@ -75,9 +89,16 @@ def change(request: Request, member_id: UUID) -> HttpResponse:
     form = Place(request.POST)
     if not form.is_valid():
         return _member(request, member_id, place=form, status=422)
-    done = people.change_member(
-        **_about(request, member_id), roles=form.cleaned_data["roles"], groups=form.cleaned_data["groups"]
-    )
+    try:
+        done = people.change_member(
+            **_about(request, member_id),
+            roles=form.cleaned_data["roles"],
+            groups=form.cleaned_data["groups"],
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except people.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _member(request, member_id, place=form, status=403)
     said = "Changed, from now on." if done else "Proposed. It holds once a second administrator has confirmed it."
     messages.success(request, said)
     return redirect("member", request.tenant.slug, member_id)
@@ -88,7 +109,10 @@ def change(request: Request, member_id: UUID) -> HttpResponse:
 def answer(request: Request, member_id: UUID) -> HttpResponse:
     """The second administrator's word on what was proposed."""
     yes = request.POST.get("to") == "confirm"
-    people.confirm_proposal(**_about(request, member_id), answer=yes)
+    try:
+        people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_fresh(request))
+    except people.ProofNeeded:
+        return ask_again(request)
     messages.success(request, "Confirmed." if yes else "Turned down.")
     return redirect("member", request.tenant.slug, member_id)
 
@@ -214,6 +238,7 @@ def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
     context = {
         "here": "people",
         "may_change": may,
+        "is_fresh": is_fresh(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "members": [_told(request, row, away) for row in queries.members(tenant_id)],
         "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
@@ -238,6 +263,7 @@ def _member(
     context = {
         "here": "people",
         "may_change": "administrator" in request.caller.roles,
+        "is_fresh": is_fresh(request),
         "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
         "one": _told(request, row, approvers.absent(request.tenant.id, request.as_of)),
         "link": link,

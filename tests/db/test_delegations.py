@@ -40,6 +40,7 @@ def lend(tenant: UUID, people: Any, giver: str = "ada", to: str = "ben", by: str
         by=ledger.Actor("person", actor),
         by_person=actor,
         at=NOW,
+        is_proven=True,
         **told | changes,
     )
 

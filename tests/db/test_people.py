@@ -69,12 +69,12 @@ def and_person(row: Membership) -> dict[str, Any]:
 
 def change(who: Membership, doer: Membership, *roles: str, groups: tuple[str, ...] = ()) -> bool:
     known = {"tenant_id": who.tenant_id, "member_id": who.id}
-    return people.change_member(**known, roles=roles, groups=groups, **and_person(doer))
+    return people.change_member(**known, roles=roles, groups=groups, **and_person(doer), is_proven=True)
 
 
 def confirm(who: Membership, doer: Membership, answer: bool = True) -> None:
     known = {"tenant_id": who.tenant_id, "member_id": who.id}
-    people.confirm_proposal(**known, answer=answer, **and_person(doer))
+    people.confirm_proposal(**known, answer=answer, **and_person(doer), is_proven=True)
 
 
 def events(row: Membership) -> list[str]:
@@ -127,6 +127,7 @@ def test_a_reviewer_who_loses_the_role_decides_nothing(rita, ada):
         ends_at=NOW + DAY,
         reason="",
         **and_person(rita),
+        is_proven=True,
     )
     assert change(rita, ada, "operator")
     assert not decides(rita)
@@ -157,9 +158,8 @@ def test_a_removed_member_is_out_and_keeps_the_pseudonym_when_asked_back(rita, a
     people.remove_member(tenant_id=rita.tenant_id, member_id=rita.id, reason="Left.", **by(ada))
     assert not decides(rita)
     assert approvers.approver_keys(rita.tenant_id, actor_id=rita.actor_id)[0].state == "REFUSED"
-    row, _ = people.invite(
-        tenant_id=rita.tenant_id, email="rita@corp.example", name="Rita", roles=["reviewer"], groups=[], **by(ada)
-    )
+    asked = {"email": "rita@corp.example", "name": "Rita", "roles": ["reviewer"], "groups": []}
+    row, _ = people.invite(tenant_id=rita.tenant_id, **asked, **by(ada), is_proven=True)
     assert (row.id, row.actor_id) == (rita.id, rita.actor_id)
     assert not decides(rita)
     people.join(tenant_id=rita.tenant_id, member_id=row.id, user=rita.user, at=NOW)
@@ -215,9 +215,8 @@ def test_there_is_always_an_administrator(ada):
 
 
 def test_who_was_invited_is_nobody_until_they_come(here, ada):
-    row, token = people.invite(
-        tenant_id=here, email="New@Corp.Example", name="Nell New", roles=["reviewer"], groups=["finance"], **by(ada)
-    )
+    asked = {"email": "New@Corp.Example", "name": "Nell New", "roles": ["reviewer"], "groups": ["finance"]}
+    row, token = people.invite(tenant_id=here, **asked, **by(ada), is_proven=True)
     assert row.user.username == "new@corp.example"
     assert not decides(row)
     people.accept(token=token, password="a long enough password", at=NOW + DAY)

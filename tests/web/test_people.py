@@ -88,7 +88,8 @@ def test_nobody_enrols_for_another(stage):
 def test_who_made_somebody_an_approver_does_not_confirm_their_key(stage):
     """B23: else an administrator could invent a person, and vouch for the key as well."""
     ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
-    answer = ada.post("people/invite", email="puppet@corp.example", name="Puppet", roles=["reviewer"], groups="")
+    invited = {"email": "puppet@corp.example", "name": "Puppet", "roles": ["reviewer"], "groups": ""}
+    answer = ada.post("people/invite", **invited, password=PASSWORD)
     link = re.search(r"/invitation/[\w-]+", answer.content.decode())
     assert link
     assert Client().post(link.group(0), {"password": "a long enough password"}).status_code == 302
@@ -161,10 +162,10 @@ def test_a_key_that_was_stopped_is_let_sign_again_by_others_only(stage):
 
 def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
     """B19: not for oneself alone."""
-    ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
+    ada, ben = visitor(stage, "administrator"), fresh(visitor(stage, "administrator", name="ben@orchid"))
     row = stage.person("administrator")
     path = f"people/{row.id}"
-    ada.post(f"{path}/change", roles=["administrator", "reviewer"], groups="finance")
+    ada.post(f"{path}/change", roles=["administrator", "reviewer"], groups="finance", password=PASSWORD)
     assert "Waits for a second administrator" in words(ada.page(path))
     assert ada.post(f"{path}/answer", to="confirm").status_code == 403
     with tenancy(stage.tenant):
@@ -172,6 +173,83 @@ def test_an_administrator_asks_for_the_role_and_another_gives_it(stage):
     assert ben.post(f"{path}/answer", to="confirm").status_code == 302
     with tenancy(stage.tenant):
         assert approvers.approver(stage.tenant, row.actor_id).groups == ["finance"]
+
+
+PROOF = "This gives somebody the power to approve. Confirm with your password or a one-time code."
+
+
+def test_giving_the_power_to_approve_takes_proof_of_who_gives_it(stage):
+    """A session that was left open gives nobody the power to approve, or the power to give it."""
+    ada, row = visitor(stage, "administrator"), stage.person("operator")
+    for roles, groups in ((["operator", "reviewer"], ""), (["operator", "administrator"], ""), (["reviewer"], "night")):
+        refused = ada.post(f"people/{row.id}/change", roles=roles, groups=groups)
+        assert refused.status_code == 403
+        assert PROOF in words(refused.content.decode())
+        assert f'value="{roles[-1]}"' in refused.content.decode()
+    wrong = ada.post(f"people/{row.id}/change", roles=["operator", "reviewer"], groups="", password="guessed")
+    assert "This is not your password." in words(wrong.content.decode())
+    row.refresh_from_db()
+    assert not row.is_reviewer
+    sent = {"roles": ["operator", "reviewer"], "groups": "", "password": PASSWORD}
+    assert ada.post(f"people/{row.id}/change", **sent).status_code == 302
+    row.refresh_from_db()
+    assert row.is_reviewer
+    # More groups are more power; fewer are none.
+    assert ada.post(f"people/{row.id}/change", roles=["operator", "reviewer"], groups="finance").status_code == 403
+    assert ada.post(f"people/{row.id}/change", roles=["operator"], groups="").status_code == 302
+
+
+def test_an_invitation_with_the_power_to_approve_takes_the_same_proof_each_time(stage):
+    ada = visitor(stage, "administrator")
+    asked = {"email": "kim@corp.example", "name": "Kim", "roles": ["reviewer"], "groups": ""}
+    refused = ada.post("people/invite", **asked)
+    assert refused.status_code == 403
+    assert PROOF in words(refused.content.decode())
+    assert not Membership.objects.filter(user__username="kim@corp.example").exists()
+    assert ada.post("people/invite", **asked, password=PASSWORD).status_code == 200
+    row = Membership.objects.get(user__username="kim@corp.example")
+    again = ada.post(f"people/{row.id}/invite-again")
+    assert again["Location"].startswith("/sign-in/again?next=")
+    assert b"/invitation/" in fresh(ada).post(f"people/{row.id}/invite-again").content
+
+
+def test_a_second_administrator_confirms_only_with_proof(stage):
+    ada, ben = visitor(stage, "administrator"), visitor(stage, "administrator", name="ben@orchid")
+    row = stage.person("administrator")
+    sent = {"roles": ["administrator", "reviewer"], "groups": "", "password": PASSWORD}
+    ada.post(f"people/{row.id}/change", **sent)
+    asked = ben.post(f"people/{row.id}/answer", to="confirm")
+    assert asked["Location"].startswith("/sign-in/again?next=")
+    row.refresh_from_db()
+    assert not row.is_reviewer
+    fresh(ben).post(f"people/{row.id}/answer", to="confirm")
+    row.refresh_from_db()
+    assert row.is_reviewer
+
+
+def test_delegating_takes_proof_and_keeps_what_was_typed(stage):
+    rita, omar = visitor(stage, "reviewer"), stage.person("reviewer", name="omar@orchid")
+    today, later = timezone.now().date().isoformat(), (timezone.now() + timedelta(days=5)).date().isoformat()
+    lend = {"to": str(omar.actor_id), "starts": today, "ends": later, "groups": ["reviewers"], "reason": "My dentist."}
+    refused = rita.post("me/delegations", **lend)
+    assert refused.status_code == 403
+    said = "Delegating gives somebody the power to approve. Confirm with your password or a one-time code."
+    assert said in words(refused.content.decode())
+    assert "My dentist." in refused.content.decode()
+    with tenancy(stage.tenant):
+        assert not approvers.delegations_to(stage.tenant, omar.actor_id, timezone.now())
+
+
+def test_the_api_asks_for_the_same_proof(stage):
+    from tests.callers import Api
+
+    ada, row = Api(visitor(stage, "administrator").client, {}), stage.person("operator")
+    wanted = {"roles": ["reviewer"], "groups": []}
+    refused = ada.post(f"/members/{row.id}/roles", wanted)
+    assert (refused.status_code, refused.json()["code"]) == (403, "STEP_UP_REQUIRED")
+    assert refused.json()["detail"] == PROOF
+    assert ada.post(f"/members/{row.id}/roles", wanted | {"password": "guessed"}).status_code == 403
+    assert ada.post(f"/members/{row.id}/roles", wanted | {"password": PASSWORD}).status_code == 200
 
 
 def test_only_administrators_change_people(stage):
@@ -260,7 +338,7 @@ def test_i_say_that_i_am_away_and_who_decides_for_me(stage):
     today, later = timezone.now().date().isoformat(), (timezone.now() + timedelta(days=5)).date().isoformat()
     assert rita.post("me/absences", starts=today, ends=later).status_code == 302
     lend = {"to": str(omar.actor_id), "starts": today, "ends": later, "groups": ["reviewers"], "reason": "Away."}
-    assert rita.post("me/delegations", **lend).status_code == 302
+    assert rita.post("me/delegations", **lend, password=PASSWORD).status_code == 302
     with tenancy(stage.tenant):
         row = stage.person("reviewer")
         assert approvers.is_absent(stage.tenant, row.actor_id, timezone.now())

@@ -60,6 +60,7 @@ class Command(BaseCommand):
                 by=ledger.SYSTEM,
                 by_person=ledger.SYSTEM.id,
                 at=at,
+                is_proven=True,
             )
             done.append("roles and groups changed")
         if options["close"] or options["open"]:
