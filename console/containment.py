@@ -37,7 +37,6 @@ class NotRegistered(Refused):
     """Nothing of this name is registered here, so nothing of it can be released. Nothing was frozen."""
 
     code = "NOT_REGISTERED"
-    status = 422
 
 
 class TargetUnknown(Refused):

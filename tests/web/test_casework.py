@@ -159,9 +159,8 @@ def test_the_target_is_frozen_and_released_from_the_case(stage):
     page = operator.page(f"cases/{case.id}")
     assert "Frozen: target" in words(page)
     assert "Lift this freeze" in page
-    assert operator.post("freezes/place", what="target:", reason="Wait.", next="https://elsewhere.test/")[
-        "Location"
-    ] == (f"/t/{stage.slug}/freezes")
+    sent = {"what": f"tool:{case.tool}", "reason": "Wait.", "next": "https://elsewhere.test/"}
+    assert operator.post("freezes/place", **sent)["Location"] == f"/t/{stage.slug}/freezes"
 
 
 @pytest.mark.req("R-UI-27")
