@@ -18,7 +18,7 @@ from ledger.queries import opening, record
 from ledger.rules.canonical import parse
 from ledger.rules.contract import Contract
 from ledger.rules.lifecycle import State
-from ledger.rules.outcomes import outcome_of_step
+from ledger.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_of_step
 from ledger.rules.sealing import CannotOpen
 from reviews import queries as after
 from reviews.rules import report, runbooks
@@ -120,8 +120,8 @@ def axes(told: Account) -> list[dict[str, Any]]:
     shown = report.axes(
         State(told.action.state),
         told.entry,
+        outcome=outcome_of(told.action),
         approval=told.approval.state if told.approval else None,
-        contradicted=told.action.contradicted,
     )
     parts = (("decision", _decided(told)), ("execution", _executed(told)), ("effect", _read_back(told)))
     return [_axis(name, getattr(shown, name), **part) for name, part in parts]
@@ -135,6 +135,11 @@ def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
 
 
 def _decided(told: Account) -> dict[str, Any]:
+    """Who decided: of a call that the gate blocked the gate, of one that was cancelled whoever cancelled it."""
+    if outcome_of(told.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
+        ended = _reached_by(told)
+        gate = outcome_of(told.action) is Outcome.BLOCKED and told.approval is None
+        return {"actor": "the gate" if gate else _name(told, ended), "at": ended.at, "proof": []}
     if told.approval is None:
         return {"actor": "the approval policy", "at": told.action.proposed_at, "proof": []}
     actor = told.names.get(told.votes[-1].voter, "a reviewer") if told.votes else "nobody yet"
@@ -156,7 +161,21 @@ def _executed(told: Account) -> dict[str, Any]:
     return {"actor": actor, "at": seen.at, "proof": proof}
 
 
+def _reached_by(told: Account) -> Any:
+    """The event by which the action came to stand as it does."""
+    return next(event for event, _, _ in reversed(told.history) if event.kind == told.action.reached_by)
+
+
+def _name(told: Account, event: Any) -> str:
+    return told.names.get(event.actor_id, str(event.actor_kind))
+
+
 def _read_back(told: Account) -> dict[str, Any]:
+    """Who read what; of what a person's word settled, that person."""
+    if outcome_of(told.action) in BY_WORD:
+        event = _reached_by(told)
+        proof = [{"href": told.page("action-entry", told.action.id, event.seq), "word": "statement"}]
+        return {"actor": _name(told, event), "at": event.at, "proof": proof}
     if not told.runs:
         return {"actor": "not read yet" if told.attempts else "nothing was executed", "at": None, "proof": []}
     run = told.runs[-1]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from console.account import Account, arguments
+from ledger.rules.outcomes import Outcome, outcome_of
 
 _COLUMNS: Final = (
     ("intended", "Intended", "what the predicates expect"),
@@ -69,7 +70,7 @@ def _accounts(told: Account) -> dict[str, dict[str, Any]]:
     found = told.found.get("layers", {})
     effects = found.get("sa", {}).get("effects", {})
     authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
-    reconciled = told.action.state == "RECONCILED_SUCCESS" and not told.action.contradicted
+    reconciled = outcome_of(told.action) is Outcome.VERIFIED
     return {
         "intended": {**dict.fromkeys(effects, ONCE), **_wanted(told.found)},
         "requested": _plain(found.get("sr", arguments(told.payload))),

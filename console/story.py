@@ -14,6 +14,7 @@ from console.settlement import settlement_of_action, settlement_of_case
 from console.standing import policies_applied
 from ledger.queries import opening
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import outcome_of
 from reviews import queries as after
 from reviews.operations.reports import report_on, trust_of
 from reviews.rules import report
@@ -59,7 +60,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
 
 def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
     """The one line that sums it up, unless the badge beside it says the same."""
-    line = report.headline(State(action.state), entry, approval=approval, contradicted=action.contradicted)
+    line = report.headline(State(action.state), entry, outcome=outcome_of(action), approval=approval)
     return "" if line == words.outcome(action) else line
 
 

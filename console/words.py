@@ -203,6 +203,7 @@ EVENTS: Final[dict[str, str]] = {
     "cancelled": "Cancelled",
     "case_opened": "Case opened",
     "compensated": "Reversal verified",
+    "compensation_attested": "Reversal attested, not verified",
     "compensation_failed": "Reversal failed",
     "compensation_started": "Reversal began",
     "forward_recovery_done": "The missing part was verified; the whole is read again",

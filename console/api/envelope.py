@@ -166,7 +166,7 @@ def _axes(action: Any, entry: dict[str, Any]) -> dict[str, str]:
     axes = rules.axes(
         State(action.state),
         entry,
+        outcome=outcome_of(action),
         approval=approval.state if approval else None,
-        contradicted=action.contradicted,
     )
     return {"decision": axes.decision.text, "execution": axes.execution.text, "effect": axes.effect.text}

@@ -222,10 +222,13 @@ def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> Q
 
 
 def demonstrated(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
-    """Those of these tools with which an agent has reached a reconciled success that still holds (R-CR-17)."""
+    """Those of these tools with which an agent has reached a success that a reading settled and that still holds
+    (R-CR-17).
+    """
     rows = ask(
         "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
-        " AND a.agent = $2 AND a.tool = tool.tool AND a.state = 'RECONCILED_SUCCESS' AND NOT a.contradicted)",
+        " AND a.agent = $2 AND a.tool = tool.tool"
+        " AND a.state = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
         *(tenant_id, agent, sorted(tools)),
     )
     return {tool for (tool,) in rows}

@@ -143,6 +143,11 @@ BY_KIND: Final[dict[tuple[State, str], Outcome]] = {
 SET_APART: Final = tuple(sorted({kind for state, kind in BY_KIND if state is not State.VALIDATED}))
 """The kinds behind the outcomes that are rare among the actions of their state; an index holds only these."""
 
+BY_WORD: Final = frozenset(
+    {_O.ATTESTED, _O.ATTESTED_ABSENT, _O.COMPENSATED_AS_ATTESTED, _O.SETTLED_AS_FAILED, _O.CLOSED_UNRESOLVED},
+)
+"""The outcomes that a person's word settled: no reading stands behind them, whatever was read before."""
+
 NEVER_RAN: Final = frozenset(
     {_O.REJECTED, _O.CHANGES_REQUESTED, _O.REPLACED, _O.EXPIRED, _O.BLOCKED, _O.CANCELLED},
 )

@@ -15,6 +15,7 @@ from ledger.operations import orders as ledger_orders
 from ledger.operations import record as ledger
 from ledger.queries import acting, running
 from ledger.rules.lifecycle import NEEDS, Ground, State
+from ledger.rules.outcomes import ATTESTED_REVERSAL, Outcome, outcome_of
 from ledger.rules.policies import DecidingPolicy, policy_context
 from ledger.rules.remedies import Relation
 from reviews.operations import cases, incidents, schedules
@@ -67,8 +68,8 @@ def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[End
 def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
     if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
-    reason = "Every recovery action was verified."
-    _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at)
+    kind, reason = _how_reversed(head)
+    _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at, kind=kind)
     ledger_orders.after_failure(action_of(head), "COMPENSATED", at=at)
 
 
@@ -79,6 +80,14 @@ def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
     happening = ledger.Happening(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
     schedules.reopen(tenant_id=head.tenant_id, action_id=head.id, priority=_rank(head), at=at)
+
+
+def _how_reversed(head: ledger.Head) -> tuple[str, str]:
+    """The event that ends a reversal, and why: it is no more verified than the recovery actions it rests on."""
+    children = acting.children_of(head.tenant_id, head.id)
+    if any(outcome_of(each) is Outcome.ATTESTED for each in children):
+        return ATTESTED_REVERSAL, "A person has attested a recovery action; not every one was verified."
+    return KINDS[State.COMPENSATED], "Every recovery action was verified."
 
 
 def _compensation_failed(head: ledger.Head, reason: str, *, at: datetime) -> None:
@@ -98,13 +107,14 @@ def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> Non
     """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
     if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
         return
+    kind, reason = _how_reversed(head)
     happening = ledger.Happening(
-        kind="compensated",
+        kind=kind,
         changes={
             "reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]},
             "idempotency": {"status": "COMPENSATED"},
         },
-        detail={"reason": "Every recovery action was verified."},
+        detail={"reason": reason},
         view={"reversed": True},
     )
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
@@ -152,6 +162,7 @@ def _step(
     *,
     at: datetime,
     decision: Decision | None = None,
+    kind: str = "",
     policy: DecidingPolicy | None = None,
 ) -> ledger.Head:
     assert head.entry is not None
@@ -164,7 +175,7 @@ def _step(
         detail |= {"recovery_row": decision.row, "recovery_table": decision.table}
         view["recovery_row"] = decision.row
     happening = ledger.Happening(
-        kind=KINDS[state],
+        kind=kind or KINDS[state],
         to=str(state),
         grounds=grounds & NEEDS.get((State(head.state), state), frozenset()),
         changes=changes,

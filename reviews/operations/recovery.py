@@ -14,6 +14,7 @@ from ledger.operations import record as ledger
 from ledger.queries import acting, registered, running
 from ledger.rules import contract as contracts
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import Outcome, outcome_of
 from ledger.rules.policies import DecidingPolicy
 from ledger.rules.remedies import Relation
 from reviews import queries
@@ -127,7 +128,8 @@ def brought(tenant_id: UUID, action_id: UUID) -> frozenset[str]:
     found: set[str] = set()
     for event_id, detail in running.ordered(tenant_id, action_id).items():
         child = acting.child_of(tenant_id, event_id) if detail["relation"] == Relation.FORWARD else None
-        if child is not None and child.state == State.RECONCILED_SUCCESS and not child.contradicted:
+        # What a person attested brings nothing that a reading could leave out.
+        if child is not None and outcome_of(child) is Outcome.VERIFIED:
             one = detail["effect"]
             found |= {one} if one else set(running.order_plan(tenant_id, detail)["concerned"])
     return frozenset(found)

@@ -9,6 +9,7 @@ from uuid import UUID
 from ledger.operations import record as ledger
 from ledger.queries import log, record, running
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import outcome_of
 from ledger.rules.remedies import Relation
 from ledger.rules.sealing import CannotOpen
 from reviews import queries
@@ -37,7 +38,7 @@ def report_on(action: Any, entry: dict[str, Any], *, ladder: Trust | None = None
         trust_level=ladder.level,
         completes_critical=ladder.completes_critical,
         contradicted=action.contradicted,
-        attested=action.recovery_decision == "HUMAN_ATTESTATION",
+        outcome=outcome_of(action),
         recovery=recovery_of(action, entry),
         parts=_parts(action, entry),
     )

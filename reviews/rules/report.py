@@ -9,8 +9,8 @@
    One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
 4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
    "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
-5. "Nothing happened" is said only where absence was proven (C-52); what a person attested is reported
-   as attested, not as read, and what an executor said as the executor's word.
+5. "Nothing happened" is said only where absence was proven (C-52); what a person attested or settled is reported
+   as their word, not as read, and is no completion; what an executor said is reported as the executor's word.
 6. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
    with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
 """
@@ -26,12 +26,12 @@ from typing import Any
 
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.lifecycle import State
-from ledger.rules.outcomes import NEVER_RAN, Outcome
+from ledger.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
 from reviews.rules.recovery_report import Part, Recovery, told_in_part
 
 
 class Code(StrEnum):
-    """The status codes that a user may be given: the thirteen of the reporting table, and that of a read."""
+    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and ATTESTED."""
 
     NOT_EXECUTED = "NOT_EXECUTED"
     ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
@@ -39,6 +39,7 @@ class Code(StrEnum):
     VERIFIED_RECONCILIATION_IN_PROGRESS = "VERIFIED_RECONCILIATION_IN_PROGRESS"
     COMPLETED = "COMPLETED"
     ANSWERED = "ANSWERED"
+    ATTESTED = "ATTESTED"
     PARTIALLY_COMPLETED = "PARTIALLY_COMPLETED"
     FAILED = "FAILED"
     FINAL_STATE_UNKNOWN = "FINAL_STATE_UNKNOWN"
@@ -55,6 +56,7 @@ _TEXTS: dict[Code, str] = {
     Code.RESPONSE_RECEIVED_VERIFICATION_PENDING: "The tool has answered. Whether it is so is still being checked.",
     Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
     Code.COMPLETED: "Done, and confirmed in the system of record.",
+    Code.ATTESTED: "A person has attested that it took effect; it was not verified by a reading.",
     Code.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
     Code.ANSWERED: "Read; changes nothing.",
     Code.FAILED: "Failed. No completion was confirmed.",
@@ -78,9 +80,10 @@ _UNUSABLE = {
     "UNVERIFIABLE_STATE": "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
 }
 _AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
-_ATTESTED = {
-    Code.COMPLETED: "Done, as a person has attested; no reading confirms it.",
-    Code.FAILED: "Failed: a person has attested that nothing happened; no reading confirms it.",
+_BY_WORD: dict[Outcome, str] = {
+    Outcome.ATTESTED_ABSENT: "A person has attested that nothing happened; it was not verified by a reading.",
+    Outcome.COMPENSATED_AS_ATTESTED: "It was reversed, as a person has attested; no reading verified all of that.",
+    Outcome.SETTLED_AS_FAILED: "A person settled it as failed; it was not verified by a reading.",
 }
 
 ALLOWED: dict[State, tuple[Code, ...]] = {
@@ -110,16 +113,22 @@ def report(
     trust_level: int,
     completes_critical: bool = False,
     contradicted: bool = False,
-    attested: bool = False,
+    outcome: Outcome | None = None,
     recovery: Recovery | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Report:
-    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part."""
+    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part.
+
+    `outcome` says what the state alone does not: whether a person's word settled it.
+    """
     bound = trust_level == AUDIT_CONFIRMED or completes_critical
     code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
-    text = _CONTRADICTED if contradicted else _text(code, state, entry, attested=attested)
+    if outcome is Outcome.ATTESTED:
+        code = Code.ATTESTED
+    text = _CONTRADICTED if contradicted else _text(code, state, entry, outcome)
     if parts:
-        text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or attested)
+        by_word = outcome is Outcome.ATTESTED or outcome in _BY_WORD
+        text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or by_word)
     if recovery is not None and not contradicted:
         text = f"{text} {recovery.text}"
     return Report(code, text, code in (Code.COMPLETED, Code.ANSWERED), trust_level, parts)
@@ -175,9 +184,9 @@ def is_unsent_by_word(state: State, entry: Mapping[str, Any]) -> bool:
     return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
 
 
-def _text(code: Code, state: State, entry: Mapping[str, Any], *, attested: bool) -> str:
-    if attested and code in _ATTESTED:
-        return _ATTESTED[code]
+def _text(code: Code, state: State, entry: Mapping[str, Any], outcome: Outcome | None) -> str:
+    if outcome in _BY_WORD and code is not Code.NOT_EXECUTED:
+        return _BY_WORD[outcome]
     if told := _of_a_read(code, entry):
         return told
     if code is Code.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
@@ -238,24 +247,30 @@ FAMILIES: dict[Outcome, Family] = {
 
 _HEADLINES: dict[State, str] = {
     State.PROPOSED: "Being checked",
-    State.VALIDATED: "Waiting to be executed",
-    State.EXECUTING: "Being executed",
+    State.VALIDATED: "Ready to run",
+    State.EXECUTING: "Executing",
     State.ACCEPTED: "Accepted by the target, not finished",
-    State.PENDING: "Being verified",
-    State.COMMITTED: "Read back, being compared",
-    State.PARTIALLY_COMMITTED: "Done in part",
-    State.RECONCILED_SUCCESS: "Done and confirmed",
-    State.RECONCILIATION_FAILED: "Not as intended",
+    State.PENDING: "Verifying",
+    State.COMMITTED: "Verifying",
+    State.PARTIALLY_COMMITTED: "Partially applied",
+    State.RECONCILED_SUCCESS: "Verified",
+    State.RECONCILIATION_FAILED: "Rolling back",
     State.FAILED: "Failed",
     State.VERIFICATION_TIMEOUT: "Not verified in time",
-    State.UNKNOWN: "Outcome unknown",
-    State.COMPENSATING: "Being reversed",
-    State.COMPENSATED: "Done, then reversed",
-    State.COMPENSATION_FAILED: "Reversal failed",
-    State.FORWARD_RECOVERY: "Done in part, being finished",
+    State.UNKNOWN: "Unknown",
+    State.COMPENSATING: "Compensating",
+    State.COMPENSATED: "Compensated",
+    State.COMPENSATION_FAILED: "Compensation failed",
+    State.FORWARD_RECOVERY: "Partially applied, recovering",
     State.ROLLED_BACK: "Rolled back, nothing happened",
-    State.REVIEW_REQUIRED: "Held for review",
-    State.ABANDONED: "Stopped, unresolved",
+    State.REVIEW_REQUIRED: "Needs review",
+    State.ABANDONED: "Closed unresolved",
+}
+_SETTLED_BY_WORD: dict[Outcome, str] = {
+    Outcome.ATTESTED: "Attested by a person: it took effect; not verified by a reading",
+    Outcome.ATTESTED_ABSENT: "Attested by a person: nothing happened; not verified by a reading",
+    Outcome.COMPENSATED_AS_ATTESTED: "Reversed, as a person has attested; not verified by a reading",
+    Outcome.SETTLED_AS_FAILED: "Settled as failed by a person; not verified by a reading",
 }
 _FINDINGS: dict[str, str] = {
     "NO_OP_SUCCESS": "it was so before",
@@ -288,6 +303,13 @@ _DECIDED: dict[str | None, tuple[str, Family]] = {
     "EXPIRED": ("Approval expired", Family.FALSE),
     "VOIDED": ("Approval void", Family.FALSE),
 }
+_DECIDED_BY: dict[Outcome, tuple[str, Family]] = {
+    Outcome.BLOCKED: ("Blocked by the gate", Family.FALSE),
+    Outcome.CANCELLED: ("Cancelled", Family.ENDED),
+    Outcome.CHANGES_REQUESTED: ("Changes requested", Family.FALSE),
+    Outcome.REPLACED: ("Replaced by another version", Family.ENDED),
+}
+"""What was decided of an action that never ran, where its approval alone does not say so."""
 _EXECUTED: dict[str, tuple[str, Family]] = {
     "NOT_EXECUTED": ("Not started", Family.WAITING),
     "EXECUTING": ("Running", Family.RUNNING),
@@ -308,6 +330,16 @@ _EFFECT: dict[State, tuple[str, Family]] = {
     State.VERIFICATION_TIMEOUT: ("Not known", Family.UNKNOWN),
     State.COMMITTED: ("Read, being compared", Family.VERIFYING),
 }
+_EFFECT_BY: dict[Outcome, tuple[str, Family]] = {
+    Outcome.CONTRADICTED: ("Contradicted later", Family.UNKNOWN),
+    Outcome.ATTESTED: ("Attested by a person, no reading", Family.ATTESTED),
+    Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", Family.ATTESTED),
+    Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", Family.ATTESTED),
+    Outcome.SETTLED_AS_FAILED: ("Settled by a person, no reading", Family.ENDED),
+    Outcome.CLOSED_UNRESOLVED: ("Closed by a person, unresolved", Family.UNKNOWN),
+    **dict.fromkeys(NEVER_RAN, ("Nothing was executed", Family.ENDED)),
+}
+"""What can be said of the effect where no reading settled it."""
 _VERIFICATION: dict[str, tuple[str, Family]] = {
     "NOT_REQUIRED": ("Nothing was sent", Family.FALSE),
     "NOT_STARTED": ("Not looked at yet", Family.WAITING),
@@ -340,16 +372,19 @@ def headline(
     state: State,
     entry: Mapping[str, Any],
     *,
+    outcome: Outcome | None = None,
     approval: str | None = None,
-    contradicted: bool = False,
 ) -> str:
     """The one line that sums an action up: what is so, and what was found against it."""
-    if contradicted:
+    outcome = outcome or BY_STATE[state]
+    if outcome is Outcome.CONTRADICTED:
         return "Settled, then contradicted: outcome unknown"
-    if state is State.VALIDATED and approval == "PREPARING":
-        return "Its target is read before anybody is asked"
-    if state is State.VALIDATED and approval == "REQUESTED":
-        return "Waiting for approval"
+    if outcome in NEVER_RAN:
+        return f"{WORDS[outcome]}: not executed"
+    if outcome in _SETTLED_BY_WORD:
+        return _SETTLED_BY_WORD[outcome]
+    if outcome is Outcome.WAITING_FOR_APPROVAL:
+        return "Its target is read before anybody is asked" if approval == "PREPARING" else WORDS[outcome]
     if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
         return "Not executed"
     if is_unsent_by_word(state, entry):
@@ -387,18 +422,19 @@ def axes(
     state: State,
     entry: Mapping[str, Any],
     *,
+    outcome: Outcome | None = None,
     approval: str | None = None,
-    contradicted: bool = False,
 ) -> Axes:
-    """The three axes; `approval` is the state of the approval request, None where none was needed."""
-    decision = Axis(*_DECIDED[approval])
+    """The three axes; `approval` is the state of the approval request, None where nobody was asked."""
+    outcome = outcome or BY_STATE[state]
+    decision = Axis(*_DECIDED_BY.get(outcome, _DECIDED[approval]))
     execution = Axis(*_EXECUTED[entry["execution"]["status"]])
-    if contradicted:
-        return Axes(decision, execution, Axis("Contradicted later", Family.UNKNOWN))
-    return Axes(decision, execution, _effect(state, entry))
+    return Axes(decision, execution, _effect(state, entry, outcome))
 
 
-def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
+def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome) -> Axis:
+    if outcome in _EFFECT_BY:
+        return Axis(*_EFFECT_BY[outcome])
     if state is State.RECONCILED_SUCCESS and is_reversed(entry):
         return Axis(*_EFFECT[State.COMPENSATED])
     if _is_read_to_its_end(state, entry):
@@ -408,8 +444,6 @@ def _effect(state: State, entry: Mapping[str, Any]) -> Axis:
     verification = entry["verification"]["status"]
     if state is State.FAILED and verification == "VERIFIED":
         return Axis("None, confirmed", Family.FALSE)
-    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
-        return Axis("None", Family.FALSE)
     if is_unsent_by_word(state, entry):
         return Axis("Nothing was sent, on the executor's word", Family.FALSE)
     finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")

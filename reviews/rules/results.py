@@ -6,7 +6,8 @@
 4. What was found done in part is told as that until it is settled, with what was chosen about it: to compensate, to
    recover forward, or to escalate (R-PL-02).
 5. All else follows from the state, and from the report where the state has two readings: a success that is not
-   confirmed on the level that its class demands is pending, one that was taken back is compensated.
+   confirmed on the level that its class demands is pending, one that a person attested is attested, one that was taken
+   back is compensated.
 6. What each result asks of a plan is data (`results.json`): the state-update rules (R-PL-12).
 """
 
@@ -29,6 +30,7 @@ class Result(StrEnum):
 
     SUCCESS = "SUCCESS"
     ANSWERED = "ANSWERED"
+    ATTESTED = "ATTESTED"
     PARTIAL_SUCCESS = "PARTIAL_SUCCESS"
     PENDING = "PENDING"
     FAILURE = "FAILURE"
@@ -91,7 +93,7 @@ _BY_STATE: dict[State, Result] = {
     State.ABANDONED: Result.ABANDONED,
 }
 SETTLED: frozenset[Result] = frozenset(
-    {Result.SUCCESS, Result.ANSWERED, Result.FAILURE, Result.COMPENSATED, Result.ROLLED_BACK}
+    {Result.SUCCESS, Result.ANSWERED, Result.ATTESTED, Result.FAILURE, Result.COMPENSATED, Result.ROLLED_BACK}
 )
 """What a plan may build on; every other result is unresolved."""
 
@@ -125,6 +127,8 @@ def result_of(
     result = _BY_STATE[state]
     if told.code is Code.ANSWERED:
         return Result.ANSWERED
+    if told.code is Code.ATTESTED:
+        return Result.ATTESTED
     if result is Result.SUCCESS and not told.completed:
         return Result.COMPENSATED if told.code is Code.COMPENSATED else Result.PENDING
     return result

@@ -51,9 +51,11 @@ def summary(items: Iterable[Item], scene: Scene) -> Summary:
     for item in items:
         by_result.setdefault(item.result, []).append(item)
     completed = _said(by_result, (_R.SUCCESS, _R.ANSWERED))
+    attested = _said(by_result, (_R.ATTESTED,))
+    beside = f" Attested by people, not verified: {attested}" if attested else ""
     failed = _with_refused(_said(by_result, (_R.FAILURE,)), scene)
     lines = [
-        f"Completed so far: {completed or 'nothing.'}",
+        f"Completed so far: {completed or 'nothing.'}{beside}",
         f"Failures: {failed or 'none known.'}",
         *_if_any("Not whole", _said(by_result, _REVERSED)),
         *_if_any("Unknown", _said(by_result, (_R.UNKNOWN,))),

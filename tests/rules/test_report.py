@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from ledger.rules.lifecycle import State
+from ledger.rules.outcomes import BY_STATE, Outcome
 from ledger.rules.remedies import Relation
 from reviews.rules.recovery_report import Part, PartOutcome, Recovery, Stage, parts_of
 from reviews.rules.report import ALLOWED, Code, Family, axes, headline, report
@@ -57,7 +58,7 @@ def told(state, *, trust_level=3, recovery_ids=None, **changes):
     return report(state, in_state(state, **blocks), trust_level=trust_level, **options)
 
 
-OPTIONS = {"completes_critical", "contradicted", "attested", "recovery", "parts"}
+OPTIONS = {"completes_critical", "contradicted", "outcome", "recovery", "parts"}
 
 
 @pytest.mark.req("R-RI-01", "R-RI-03", "R-RI-05", "R-RI-07", "R-RI-08", "R-RI-12")
@@ -83,7 +84,9 @@ CLAUSE = "euros and dollars took effect; pounds did not take effect"
 def test_only_reconciled_success_is_ever_completed():
     for state, *flags in itertools.product(State, [True, False], [True, False], RECOVERIES, [PARTS, ()]):
         contradicted, attested, recovery, parts = flags
-        found = told(state, contradicted=contradicted, attested=attested, recovery=recovery, parts=parts, trust_level=4)
+        by_word = attested and state is State.RECONCILED_SUCCESS and not contradicted
+        outcome = Outcome.ATTESTED if by_word else BY_STATE[state]
+        found = told(state, contradicted=contradicted, outcome=outcome, recovery=recovery, parts=parts, trust_level=4)
         assert found.completed == (found.code in (Code.COMPLETED, Code.ANSWERED))
         assert found.completed <= (state is State.RECONCILED_SUCCESS and not contradicted)
         assert found.code in ALLOWED[state] or contradicted
@@ -195,8 +198,14 @@ def test_each_finding_of_a_part_has_its_words():
 
 
 def test_what_was_attested_is_told_as_attested():
-    assert "attested" in told(State.RECONCILED_SUCCESS, attested=True).text
-    assert "attested" in told(State.FAILED, attested=True, verification="UNVERIFIABLE").text
+    """And never as completed, whatever a reading before it had shown."""
+    done = told(State.RECONCILED_SUCCESS, outcome=Outcome.ATTESTED, trust_level=4)
+    assert (done.code, done.completed) == (Code.ATTESTED, False)
+    assert done.text == "A person has attested that it took effect; it was not verified by a reading."
+    absent = told(State.FAILED, outcome=Outcome.ATTESTED_ABSENT, verification="VERIFIED")
+    assert absent.text == "A person has attested that nothing happened; it was not verified by a reading."
+    failed = told(State.FAILED, outcome=Outcome.SETTLED_AS_FAILED, verification="VERIFIED")
+    assert failed.text == "A person settled it as failed; it was not verified by a reading."
 
 
 def test_what_cannot_be_checked_says_so():
@@ -255,7 +264,7 @@ def test_every_state_has_a_headline_three_axes_and_a_look(state):
 
 def test_the_headline_says_what_was_found():
     held = in_state(State.REVIEW_REQUIRED, finding="NO_OP_FAILURE", verification="FAILED")
-    assert headline(State.REVIEW_REQUIRED, held) == "Held for review: nothing changed"
+    assert headline(State.REVIEW_REQUIRED, held) == "Needs review: nothing changed"
     found = axes(State.REVIEW_REQUIRED, held, approval="CONSUMED")
     assert found.effect.text == "Nothing changed"
     assert found.effect.family is Family.FALSE
@@ -265,7 +274,7 @@ def test_the_headline_says_what_was_found():
 def test_the_headline_of_what_is_held_says_what_recovery_was_tried():
     held = in_state(State.REVIEW_REQUIRED, finding="VALUE_MISMATCH", verification="FAILED")
     held["recovery"] = {"compensation_action_id": "a-1", "rollback_action_id": None}
-    said = "Held for review: other values than asked for; a reversal did not settle it"
+    said = "Needs review: other values than asked for; a reversal did not settle it"
     assert headline(State.REVIEW_REQUIRED, held) == said
 
 
@@ -281,12 +290,12 @@ def test_approved_never_hides_approved_and_failed():
 
 def test_an_action_that_waits_for_people_says_so():
     waiting = in_state(State.VALIDATED)
-    assert headline(State.VALIDATED, waiting, approval="REQUESTED") == "Waiting for approval"
-    assert headline(State.VALIDATED, waiting, approval="APPROVED") == "Waiting to be executed"
+    assert headline(State.VALIDATED, waiting, outcome=Outcome.WAITING_FOR_APPROVAL) == "Waiting for approval"
+    assert headline(State.VALIDATED, waiting, outcome=Outcome.APPROVED, approval="APPROVED") == "Ready to run"
 
 
 def test_a_contradicted_action_shows_it_everywhere():
     settled = in_state(State.RECONCILED_SUCCESS)
-    assert "contradicted" in headline(State.RECONCILED_SUCCESS, settled, contradicted=True)
-    found = axes(State.RECONCILED_SUCCESS, settled, contradicted=True)
+    assert "contradicted" in headline(State.RECONCILED_SUCCESS, settled, outcome=Outcome.CONTRADICTED)
+    found = axes(State.RECONCILED_SUCCESS, settled, outcome=Outcome.CONTRADICTED)
     assert found.effect.family is Family.UNKNOWN

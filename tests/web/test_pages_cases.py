@@ -103,7 +103,7 @@ def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
     assert "Statement of 21 November" in second.page(f"cases/{case.id}")
     confirm_on_page(second, case.id)
     assert stage.state(case.action_id) == "FAILED"
-    assert "a person has attested" in words(operator.page(f"actions/{case.action_id}"))
+    assert "A person has attested" in words(operator.page(f"actions/{case.action_id}"))
     settled = words(operator.page(f"cases/{case.id}"))
     assert "Attest that it did not happen by Operator, confirmed by Second," in settled
 

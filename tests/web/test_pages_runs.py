@@ -102,6 +102,6 @@ def test_home_says_what_became_of_the_action_behind_a_case(counter: Counter, clo
 def test_what_was_tried_before_it_was_held_is_in_the_headline(cashier: Counter, clock: Clock):
     action_id = wrong(cashier, clock)
     carried_out(cashier, clock, child_of(cashier, action_id), status=None)
-    assert "Held for review: other values than asked for; a reversal did not settle it" in seen(
+    assert "Needs review: other values than asked for; a reversal did not settle it" in seen(
         cashier, f"actions/{action_id}"
     )

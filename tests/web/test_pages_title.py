@@ -14,6 +14,8 @@ from ledger.rules.money import money
         ("refund", "order/EX-1", {"amount": 24000, "currency": "EUR"}, "Refund 240.00 EUR to order EX-1"),
         ("delete", "document/a/b.md", {"path": "a/b.md"}, "Delete document a/b.md"),
         ("set_status", "order/EX-1", None, "Set status order EX-1"),
+        ("refund", "order/{order_id}", {}, "Refund order"),
+        ("copy", "{bucket}/{path}", {}, "Copy"),
         ("charge", "account/7", {"amount": "9.90", "currency": "USD"}, "Charge 9.90 USD from account 7"),
     ],
 )

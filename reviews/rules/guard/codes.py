@@ -1,7 +1,7 @@
 """Which violation a claim is, by what is on record (tables/guard_violations.json; R-CG-03 to R-CG-14, R-CG-21).
 
 1. A done-claim needs RECONCILED_SUCCESS, uncontradicted, reported as completed, with evidence to cite. Every other
-   state has its code (C-13, C-14).
+   state has its code (C-13, C-14). What a person attested is no completion: no reading bears it out.
 2. A claim of failure is told only of what failed; an unknown outcome is neither (R-CG-07), and a success told as a
    failure is corrected too (R-CG-21).
 3. A claim that something is under way needs an action that is open; one that failed is misread, and one that is done
@@ -103,6 +103,8 @@ def _of_done(record: Record) -> Violation | None:
     state = State(record.state)
     if state is not _S.RECONCILED_SUCCESS:
         return _DONE[state]
+    if record.code == "ATTESTED":
+        return _V.UNEVIDENCED
     if not record.completed:
         return _V.REVERSED if record.code == "COMPENSATED" else _V.PREMATURE
     return None if record.evidence else _V.UNEVIDENCED

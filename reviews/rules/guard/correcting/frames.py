@@ -37,7 +37,9 @@ def told(record: Record, tool: Tool | None) -> str:
 
 
 def unevidenced(record: Record, tool: Tool | None) -> str:
-    """That a success has nothing to cite."""
+    """That a success has nothing to cite; of what a person attested, that this is so."""
+    if record.code == "ATTESTED":
+        return told(record, tool)
     return (
         f"About {subject(record, tool)}: no receipt, confirmation or address is on record that could be cited for it."
     )
