@@ -91,6 +91,7 @@ pages: list[URLPattern | URLResolver] = [
     path("cases/<uuid:case_id>/challenge", cases.challenge, name="case-challenge"),
     path("cases/<uuid:case_id>/confirm", cases.confirm, name="case-confirm"),
     path("actions", actions.browse, name="actions"),
+    path("actions.csv", actions.export, name="actions-export"),
     path("actions/<uuid:action_id>", actions.action, name="action"),
     path("actions/<uuid:action_id>/verify", actions.verify, name="action-verify"),
     path("actions/<uuid:action_id>/entries/<int:seq>", actions.entry, name="action-entry"),

@@ -206,7 +206,7 @@ EVENTS: Final[dict[str, str]] = {
     "compensation_attested": "Reversal attested, not verified",
     "compensation_failed": "Reversal failed",
     "compensation_started": "Reversal began",
-    "forward_recovery_done": "The missing part was verified; the whole is read again",
+    "forward_recovery_done": "The forward recovery is settled; the whole is read again",
     "forward_recovery_started": "Finishing what is missing",
     "left_as_it_is": "Left as it is",
     "order_refused": "The gate refused the recovery action",
@@ -214,7 +214,7 @@ EVENTS: Final[dict[str, str]] = {
     "recovery_proposed": "Recovery action proposed",
     "reversal_decided": "A person decided to reverse it",
     "rollback_decided": "A person decided to roll it back",
-    "rollback_done": "The rollback was verified; the target is read again",
+    "rollback_done": "The rollback is settled; the target is read again",
     "rolled_back": "Rolled back",
     "incident_opened": "Incident opened",
     "verification_reopened": "To be read again",
@@ -425,6 +425,7 @@ CHANNELS: Final[dict[str, str]] = {"log": "the log of the process", "email": "ma
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {
     "action": "Action",
+    "actions": "Export of actions",
     "approval": "Approval",
     "case": "Case",
     "evidence": "Evidence",

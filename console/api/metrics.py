@@ -22,7 +22,7 @@ from console import patterns
 from console.api.caller import admits, caller_of
 from console.api.document import content_of
 from console.api.edge import in_tenancy
-from ledger.queries import record
+from ledger.queries import acting, record
 from reviews.rules.success_patterns import PATTERNS
 
 router = Router(tags=["Operations"])
@@ -62,6 +62,11 @@ def exposed(tenant_id: UUID, *, at: datetime) -> bytes:
     registry = CollectorRegistry()
     tenant = record.tenant_by_id(tenant_id).slug
     _calls(registry, tenant, calls.tally(tenant_id, since=at - WINDOW, until=at))
+    standing = Gauge(
+        "counterfoil_actions", "Actions proposed, by how they stand now", ["tenant", "outcome"], registry=registry
+    )
+    for outcome, count in acting.count_outcomes(tenant_id, since=at - WINDOW).items():
+        standing.labels(tenant, str(outcome)).set(count)
     gauge = Gauge(
         "counterfoil_hallucination_patterns",
         "Patterns of hallucinated success that were met, by code",

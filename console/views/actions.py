@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -15,7 +17,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 
-from console import erased, saga, words
+from console import erased, operations, saga, words
 from console.account import account, arguments, names, payload_of, pretty
 from console.forms import ActionFilter
 from console.http import Request, in_tenant, looked
@@ -23,11 +25,17 @@ from console.proofs import panel
 from console.story import story
 from console.templatetags.console import marked, outcome_badge, stamp
 from console.title import title
+from console.views.queue import spreadsheet_cell
 from ledger.queries import acting
 from ledger.queries import record as queries
 from reviews.operations import schedules
 
 PAGE = 50
+MOST_EXPORTED = 5000
+_COLUMNS = (
+    *("action", "outcome", "state", "tool", "target", "agent", "class", "discrepancy"),
+    *("proposed_at", "changed_at"),
+)
 
 
 @in_tenant()
@@ -47,8 +55,36 @@ def browse(request: Request) -> HttpResponse:
         "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
         "newest": _page_after(request, None) if before else "",
         "empty": "No action matches" if wanted else "0 actions so far",
+        "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
     }
     return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
+
+
+@in_tenant()
+def export(request: Request) -> HttpResponse:
+    """The newest actions that the filters leave, as a table; nothing of any payload. Who takes it is noted."""
+    filters = ActionFilter(request.GET)
+    if not filters.is_valid():
+        return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
+    found = acting.actions(request.tenant.id, limit=MOST_EXPORTED, **filters.wanted())
+    operations.see(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        kind="actions",
+        thing_id=uuid5(request.tenant.id, "actions"),
+        about_id=None,
+        at=request.as_of,
+    )
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerow(_COLUMNS)
+    for each in found:
+        about = (each.id, words.outcome(each), each.state, each.tool, each.target, each.agent, each.side_effect_class)
+        times = (each.proposed_at.isoformat(), each.changed_at.isoformat())
+        written.writerow([spreadsheet_cell(one) for one in (*about, each.discrepancy, *times)])
+    answer = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="actions.csv"'
+    return answer
 
 
 @in_tenant()

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 
 from approvals.queries import agents, approvers, asking
 from approvals.rules import batches
-from console import operations, words, working
+from console import operations, working
 from console import queries as directory
 from console.account import names
 from console.http import Request, back_to, in_tenant
@@ -231,29 +231,27 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-_COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibility", "risk", "outcome")
-_TIMES = ("asked_at", "decide_by")
+_COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibility", "risk", "asked_at", "decide_by")
 _PEOPLE = ("assigned_to", "claimed_by", "missing")
 
 
 def _table(request: Request, found: list[Any]) -> str:
     text = io.StringIO()
     written = csv.writer(text)
-    written.writerow((*_COLUMNS, *_TIMES, *_PEOPLE))
+    written.writerow((*_COLUMNS, *_PEOPLE))
     actions = acting.actions_by_id(request.tenant.id, [each.action_id for each in found])
     called, missing = names(request.tenant.id), working.missing(request.tenant.id, found)
     for each in found:
         action = actions[each.action_id]
         claim = working.claim_on(each, at=request.as_of)
         row = (each.id, action.id, action.tool, action.target, action.agent, action.side_effect_class)
-        stands = (action.reversibility, each.risk, words.outcome(action))
         times = (each.requested_at.isoformat(), each.decide_by.isoformat())
         people = (called.get(each.assigned_to, ""), called.get(claim.by, "") if claim else "", missing[each.id])
-        written.writerow([_plain(one) for one in (*row, *stands, *times, *people)])
+        written.writerow([spreadsheet_cell(one) for one in (*row, action.reversibility, each.risk, *times, *people)])
     return text.getvalue()
 
 
-def _plain(value: Any) -> str:
+def spreadsheet_cell(value: Any) -> str:
     """A cell that no spreadsheet takes for a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -19,7 +20,7 @@ from ledger.rules.canonical import digest
 from ledger.rules.effects import SideEffectClass
 from ledger.rules.ids import lower_bound
 from ledger.rules.lifecycle import OPEN, State
-from ledger.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, ways_to
+from ledger.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, outcome_of, ways_to
 from ledger.tenancy import ask, first, select
 
 
@@ -271,6 +272,21 @@ def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempot
     """The durable records of these actions' mutations, by action."""
     found = select(Idempotency, "tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids)
     return {each.action_id: each for each in found}
+
+
+def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
+    """How many actions that were proposed since a moment stand in which outcome."""
+    rows = ask(
+        "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
+        " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
+        " GROUP BY 1, 2, 3, 4, 5, 6",
+        *(tenant_id, lower_bound(since)),
+    )
+    names = ("state", "reached_by", "side_effect_class", "approval_id", "contradicted", "reversed")
+    counted: Counter[Outcome] = Counter()
+    for *view, count in rows:
+        counted[outcome_of(Action(**dict(zip(names, view, strict=True))))] += count
+    return counted
 
 
 def standing(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:

@@ -113,7 +113,7 @@ class Recovery:
         """What is being done and what comes after it, as a sentence."""
         name, (doing, thing_read) = NAMES[self.relation], _WORDS[self.relation]
         if self.stage is Stage.VERIFIED:
-            return f"{doing}: the {name} was verified, and {thing_read} is being read again."
+            return f"{doing}: the {name} is settled, and {thing_read} is being read again."
         state = "runs as an action of its own" if self.has_begun else "is ordered and has not begun"
         return f"{doing}: the {name} {state}, and after it {thing_read} is read again."
 

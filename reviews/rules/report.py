@@ -281,7 +281,7 @@ _FINDINGS: dict[str, str] = {
     "DUPLICATE_SIDE_EFFECT": "it happened more than once",
     "WRONG_TARGET_MODIFIED": "something else was changed",
     "TARGET_MISSING": "the target is gone",
-    "PROPAGATION_DELAY": "done, other systems lag",
+    "PROPAGATION_DELAY": "other systems lag behind",
     "UNVERIFIABLE_STATE": "it cannot be checked",
     "COMPENSATION_REQUIRED": "it must be reversed",
     "UNKNOWN_STATE": "it cannot be told",
@@ -332,6 +332,7 @@ _EFFECT: dict[State, tuple[str, Family]] = {
 }
 _EFFECT_BY: dict[Outcome, tuple[str, Family]] = {
     Outcome.CONTRADICTED: ("Contradicted later", Family.UNKNOWN),
+    Outcome.ANSWERED: ("Read; changes nothing", Family.ENDED),
     Outcome.ATTESTED: ("Attested by a person, no reading", Family.ATTESTED),
     Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", Family.ATTESTED),
     Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", Family.ATTESTED),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ledger.rules.lifecycle import State
 from ledger.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of
 from tests.standings import EXAMPLES, Standing
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def word(state: State, reached_by: str = "", **changes) -> str:
@@ -69,3 +72,9 @@ def test_what_waits_for_people_is_told_apart_from_what_may_run():
     assert word(State.VALIDATED, "approval_granted") == "Approved, ready to run"
     assert word(State.VALIDATED, "approval_asked_again") == "Waiting for approval"
     assert word(State.VALIDATED, "validated", approval_id=None) == "Ready to run"
+
+
+def test_the_docs_have_each_outcome_with_its_word():
+    listed = (ROOT / "docs" / "api.md").read_text()
+    for outcome, word in WORDS.items():
+        assert f"| `{outcome}` | {word} |" in listed

@@ -145,7 +145,7 @@ def test_what_was_done_in_part_is_told_until_it_is_settled():
     compensating = partial(State.COMPENSATING, recovery=Recovery(Relation.COMPENSATION, Stage.RUNNING))
     assert compensating.startswith(f"Done in part: {CLAUSE}. It is being reversed: the compensation")
     forward = partial(State.FORWARD_RECOVERY, recovery=Recovery(Relation.FORWARD, Stage.VERIFIED))
-    assert forward.endswith("the forward recovery was verified, and the whole is being read again.")
+    assert forward.endswith("the forward recovery is settled, and the whole is being read again.")
 
 
 def test_what_was_done_in_part_is_told_after_it_was_settled():
@@ -156,7 +156,7 @@ def test_what_was_done_in_part_is_told_after_it_was_settled():
     reversed_ = partial(State.COMPENSATED)
     assert reversed_.endswith(f" the reversal is confirmed. Before that it was done in part: {CLAUSE}.")
     for state, options in (
-        (State.RECONCILED_SUCCESS, {"attested": True}),
+        (State.RECONCILED_SUCCESS, {"outcome": Outcome.ATTESTED}),
         (State.RECONCILED_SUCCESS, {"contradicted": True}),
         (State.FAILED, {}),
         (State.ABANDONED, {}),

@@ -105,7 +105,7 @@ def test_a_page_of_the_queue_goes_on_where_the_one_before_ended(stage, sort):
 
 def test_a_settled_case_that_somebody_doubts_is_open_again(shop: Workshop, case: dict[str, Any]):
     settled(shop, case, "ATTEST_PRESENT")
-    assert shop.report(case["action_id"])["completed"] is True
+    assert shop.report(case["action_id"])["code"] == "ATTESTED"
     path = f"/reviews/{case['case_id']}/reopen"
     assert refused(shop.reviewer.post(path, {"reason": "I doubt it."})) == (403, "FORBIDDEN")
     assert refused(shop.operator.post(path, {"reason": " "})) == (422, "REASON_REQUIRED")
@@ -115,7 +115,7 @@ def test_a_settled_case_that_somebody_doubts_is_open_again(shop: Workshop, case:
     assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
     assert kinds(shop, case)[-1] == "case_reopened"
     settled(shop, case, "ATTEST_PRESENT")
-    assert shop.report(case["action_id"])["completed"] is True
+    assert shop.report(case["action_id"])["code"] == "ATTESTED"
 
 
 @pytest.mark.req("R-SM-18")

@@ -100,7 +100,7 @@ def settle(shop: Workshop, case: dict, resolution: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("resolution", "code"), [("ATTEST_PRESENT", "COMPLETED"), ("ATTEST_ABSENT", "FINAL_STATE_UNKNOWN")]
+    ("resolution", "code"), [("ATTEST_PRESENT", "ATTESTED"), ("ATTEST_ABSENT", "FINAL_STATE_UNKNOWN")]
 )
 def test_a_person_settles_a_contradiction_and_the_state_stays(
     shop: Workshop, written: str, clock: Clock, tmp_path: Path, resolution: str, code: str

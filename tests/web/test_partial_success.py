@@ -99,7 +99,7 @@ def test_what_is_finished_forward_is_told_as_a_part_until_all_of_it_was_read(
     cashier.read_back(str(child.id), clock)
     after.recover()
     told = told_everywhere(cashier, action_id)
-    assert told["text"].endswith("the forward recovery was verified, and the whole is being read again.")
+    assert told["text"].endswith("the forward recovery is settled, and the whole is being read again.")
     assert not told["completed"]
 
     cashier.read_back(action_id, clock)
@@ -132,7 +132,7 @@ def test_what_is_reversed_is_told_as_a_part_that_is_being_reversed_and_was(
 @pytest.mark.req("R-RI-16", "R-PL-02", "R-HS-04")
 @pytest.mark.parametrize(
     ("resolution", "code"),
-    [("ATTEST_PRESENT", "COMPLETED"), ("ATTEST_ABSENT", "FAILED"), ("ABANDON", "ABANDONED_UNRESOLVED")],
+    [("ATTEST_PRESENT", "ATTESTED"), ("ATTEST_ABSENT", "FAILED"), ("ABANDON", "ABANDONED_UNRESOLVED")],
 )
 def test_what_is_held_in_part_is_for_a_person_and_keeps_its_parts_when_they_have_settled_it(
     counter: Counter, clock: Clock, secrets_dir: Path, resolution: str, code: str
@@ -175,6 +175,6 @@ def test_a_rollback_is_told_as_under_way_and_not_as_a_failure(counter: Counter, 
     assert told["text"] in page(cashier, f"actions/{action_id}")
     carried_out(cashier, clock, child)
     told = cashier.report(action_id)
-    assert told["text"].endswith("the rollback was verified, and the target is being read again.")
+    assert told["text"].endswith("the rollback is settled, and the target is being read again.")
     cashier.read_back(action_id, clock)
     assert cashier.report(action_id)["code"] == "ROLLED_BACK"
