@@ -1,0 +1,108 @@
+"""What stands in deploy/ holds together: every name that is used is declared, and systemd takes every unit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from console.installation import ROOT
+from tests.deploy.units import UNITS, lines_of, moved
+
+FILE = ROOT / "deploy" / "compose.yaml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+OURS = ("web", "worker", "sequencer", "eraser", "beat")
+ANALYZE = shutil.which("systemd-analyze")
+
+
+def mounts(service: str) -> dict[str, str]:
+    """Where each source is mounted in a service."""
+    return {each.split(":")[0]: each.split(":")[1] for each in SERVICES[service].get("volumes", ())}
+
+
+def test_every_variable_that_compose_needs_is_named_at_the_head_of_the_file():
+    text = FILE.read_text()
+    head = text[: text.index("x-counterfoil")]
+    needed = set(re.findall(r"\$\{([A-Z_]+):\?\}", text))
+    assert needed == {name for name in needed if re.search(rf"\b{name}\b", head)}
+    assert {name for name in re.findall(r"\$\{([A-Z_]+):-", text) if name not in head} == set()
+
+
+def test_whatever_a_service_waits_for_and_mounts_is_declared():
+    for name, service in SERVICES.items():
+        waits = service.get("depends_on", {})
+        assert set(waits) <= set(SERVICES), name
+        for other, how in waits.items():
+            assert how["condition"] != "service_healthy" or "healthcheck" in SERVICES[other], (name, other)
+        volumes = {source for source in mounts(name) if not source.startswith(".")}
+        assert volumes <= set(COMPOSE["volumes"]), name
+
+
+def test_the_eraser_and_the_sequencer_see_no_key_of_the_others():
+    assert mounts("web")["./secrets"] == mounts("worker")["./secrets"] == "/secrets"
+    for name in ("eraser", "sequencer"):
+        assert "./secrets" not in mounts(name)
+        assert f"./{name}" in mounts(name)
+
+
+def test_the_address_that_forwarded_headers_are_believed_from_is_the_gateway_of_the_network():
+    """What the host sends to a published port comes from there; any other address would be an endless redirect."""
+    [config] = COMPOSE["networks"]["default"]["ipam"]["config"]
+    command = SERVICES["web"]["command"]
+    assert f"--forwarded-allow-ips ${{PROXY_ADDRESS:-{config['gateway']}}}" in command
+    assert config["gateway"].removesuffix(".1") == config["subnet"].removesuffix(".0/24")
+
+
+def test_every_long_running_command_gets_the_signal_to_end():
+    """A shell that stays in front of a server swallows the signal, and the container is killed ten seconds later."""
+    for name, service in SERVICES.items():
+        command = service.get("command")
+        if isinstance(command, list) and command[0] == "sh":
+            assert re.search(r"(^|&& )exec [^|;]+$", command[2].strip()), name
+
+
+def test_web_worker_and_both_servers_are_asked_whether_they_are_well():
+    assert {name for name, service in SERVICES.items() if "healthcheck" in service} == {
+        *("postgres", "valkey", "web", "worker")
+    }
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_compose_and_systemd_run_the_same_command(name: str):
+    command = SERVICES[name]["command"]
+    contained = command.split() if isinstance(command, str) else command
+    service = dict(lines_of(UNITS / f"counterfoil-{name}.service"))["ExecStart"].split()
+
+    def plain(words: list[str]) -> list[str]:
+        """Without the program's path, and without the addresses, which are each one's own."""
+        kept = list(words[1:])
+        for flag in ("--host", "--forwarded-allow-ips"):
+            if flag in kept:
+                place = kept.index(flag)
+                del kept[place + 1]
+        return kept
+
+    assert plain(contained) == plain(service)
+
+
+def test_the_monthly_run_is_a_unit_that_can_be_started_again():
+    timer = dict(lines_of(UNITS / "counterfoil-partitions.timer"))
+    assert (timer["OnCalendar"], timer["Persistent"]) == ("monthly", "true")
+    monthly = dict(lines_of(UNITS / "counterfoil-partitions.service"))
+    assert monthly["ExecStart"].endswith("manage.py prepare_database")
+    assert "RemainAfterExit" not in monthly
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed (Debian's package systemd)")
+def test_systemd_finds_nothing_wrong_with_any_unit(tmp_path: Path):
+    for file in UNITS.iterdir():
+        (tmp_path / file.name).write_text(moved(file.read_text(), tmp_path))
+    named = sorted(str(file) for file in tmp_path.iterdir())
+    done = subprocess.run([str(ANALYZE), "verify", "--man=no", *named], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

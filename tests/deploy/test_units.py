@@ -1,0 +1,254 @@
+"""Each unit's ExecStart for real, with Debian's PostgreSQL and Redis: it comes up, works and ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import psycopg
+import pytest
+
+from console import processes, servers
+from console.installation import ROOT
+from console.keys import ensure_keys, ensure_log_key
+from tests.deploy.units import UNITS, Unit, moved, unit
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: int(each.parent.name))
+REDIS = shutil.which("redis-server")
+PATIENCE_S = 90
+WORD = "not-a-real-password"
+HOST = "console.example.org"
+ROLES = ("owner", "app", "sequencer", "eraser", "auditor")
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not BINARIES, reason="Debian's package postgresql is not installed"),
+    pytest.mark.skipif(REDIS is None, reason="Debian's package redis-server is not installed"),
+]
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    for _ in range(PATIENCE_S * 5):
+        if holds():
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{what} within {PATIENCE_S} s")
+
+
+@dataclass
+class Host:
+    """A machine on which Counterfoil is installed as docs/deploy.md says, below one folder."""
+
+    folder: Path
+    account: processes.Account | None
+    postgres: int = field(default_factory=servers.free_port)
+    redis: int = field(default_factory=servers.free_port)
+    children: list[processes.Child] = field(default_factory=list)
+
+    def run(self, name: str, argv: list[str], **options: object) -> processes.Child:
+        log = self.folder / f"{name}.log"
+        child = processes.spawn(processes.Program(name=name, argv=argv, log=log, **options))  # type: ignore[arg-type]
+        self.children.append(child)
+        return child
+
+    def start(self, name: str) -> tuple[Unit, processes.Child]:
+        """What systemd would run for a unit, with its environment and nothing else of ours."""
+        told = unit(name, self.folder)
+        argv = [str(self.web_port()) if each == "8000" else each for each in told.argv]
+        return told, self.run(name, argv, environment={"PATH": os.environ["PATH"]} | told.environment)
+
+    def web_port(self) -> int:
+        file = self.folder / "web-port"
+        if not file.exists():
+            file.write_text(str(servers.free_port()))
+        return int(file.read_text())
+
+    def said(self, name: str) -> str:
+        return processes.tail(self.folder / f"{name}.log", 30)
+
+    def end(self, told: Unit, child: processes.Child) -> float:
+        """How long the unit took to end after systemd's signal, within its own limit."""
+        at = time.monotonic()
+        child.process.send_signal(signal.SIGTERM)
+        assert child.process.wait(told.stop_s) in (0, -signal.SIGTERM), self.said(told.name)
+        return time.monotonic() - at
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    account = servers.service_account()
+    folder = servers.private_folder(servers.SYSTEM_FOLDER if account else ROOT / "var", account) / "deploy-test"
+    shutil.rmtree(folder, ignore_errors=True)
+    servers.private_folder(folder, account)
+    made = Host(folder, account)
+    try:
+        _databases(made)
+        _settings(made)
+        yield made
+    finally:
+        processes.stop(list(reversed(made.children)))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _databases(host: Host) -> None:
+    """Debian's servers, and the roles that deploy/postgresql.sql makes."""
+    data, words = host.folder / "data", host.folder / "word"
+    words.write_text(WORD)
+    words.chmod(0o644)
+    as_account = processes.as_account(host.account)
+    initdb = [BINARIES[-1] / "initdb", "-D", data, "-A", "scram-sha-256", "-U", "postgres", f"--pwfile={words}"]
+    subprocess.run(initdb, check=True, capture_output=True, cwd="/", **as_account)
+    listen = ["-c", f"port={host.postgres}", "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+    host.run("postgres", [str(BINARIES[-1] / "postgres"), "-D", str(data), *listen], account=host.account)
+    redis = [
+        "--port",
+        str(host.redis),
+        "--bind",
+        "127.0.0.1",
+        "--requirepass",
+        WORD,
+        "--appendonly",
+        "no",
+        "--save",
+        "",
+    ]
+    host.run("redis", [str(REDIS), *redis, "--maxmemory-policy", "noeviction"])
+    admin = servers.postgres_url(role="postgres", password=WORD, port=host.postgres, database="postgres")
+    until(lambda: _answers(admin), "PostgreSQL answers")
+    values = [part for role in ROLES for part in ("-v", f"{role}_password={WORD}")]
+    psql = [BINARIES[-1] / "psql", admin, "-v", "ON_ERROR_STOP=1", *values, "-f", ROOT / "deploy" / "postgresql.sql"]
+    subprocess.run(psql, check=True, capture_output=True, cwd="/")
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=1).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _settings(host: Host) -> None:
+    """The environment files that the units name, and the key files; one folder of keys for each that has its own."""
+    etc, lib = host.folder / "etc" / "counterfoil", host.folder / "var" / "lib"
+    etc.mkdir(parents=True)
+    for name in ("counterfoil", "counterfoil-sequencer", "counterfoil-epoch", "counterfoil-witness"):
+        (lib / name).mkdir(parents=True, mode=0o700)
+    for keys in (etc / "secrets", etc / "eraser", lib / "counterfoil-sequencer"):
+        ensure_keys(keys)
+    ensure_log_key(lib / "counterfoil-sequencer")
+
+    def urls(role: str, *, keys: bool = True, prefix: str = "") -> dict[str, str]:
+        both = {f"DATABASE_{prefix}URL": "counterfoil"} | (
+            {f"KEYS_DATABASE_{prefix}URL": "counterfoil_keys"} if keys else {}
+        )
+        return {
+            name: servers.postgres_url(role=f"counterfoil_{role}", password=WORD, port=host.postgres, database=database)
+            for name, database in both.items()
+        }
+
+    common = {
+        "COUNTERFOIL_PUBLIC_URL": f"https://{HOST}",
+        "COUNTERFOIL_EPOCH": str(lib / "counterfoil-epoch" / "epoch"),
+        "REDIS_URL": f"redis://:{WORD}@127.0.0.1:{host.redis}/0",
+    }
+    files = {
+        "counterfoil": common | urls("app") | {"COUNTERFOIL_SECRETS_DIR": str(etc / "secrets")},
+        "owner": urls("owner", prefix="OWNER_"),
+        "eraser": common | urls("eraser") | {"COUNTERFOIL_SECRETS_DIR": str(etc / "eraser")},
+        "sequencer": common
+        | urls("sequencer", keys=False)
+        | {"COUNTERFOIL_SECRETS_DIR": str(lib / "counterfoil-sequencer")},
+    }
+    for name, values in files.items():
+        (etc / f"{name}.env").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+
+def asked(host: Host, path: str, **headers: str) -> tuple[int, str]:
+    """What the web process answers, without following where it leads."""
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, *args: object, **named: object) -> None:
+            return None
+
+    request = Request(f"http://127.0.0.1:{host.web_port()}{path}", headers={"Host": HOST} | headers)
+    try:
+        with build_opener(Stay).open(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as answer:
+        return answer.code, answer.headers.get("Location", "")
+    except OSError as problem:
+        return 0, str(problem)
+
+
+def test_prepare_runs_once_for_a_release_and_again_each_month(host: Host):
+    for name in ("prepare", "partitions", "partitions"):
+        _, child = host.start(name)
+        assert child.process.wait(PATIENCE_S) == 0, host.said(name)
+
+
+def test_the_sequencer_tells_the_epoch_and_ends_when_told(host: Host):
+    told, child = host.start("sequencer")
+    epoch = host.folder / "var/lib/counterfoil-epoch/epoch"
+    until(lambda: epoch.exists() or not child.running(), "the sequencer tells the epoch")
+    assert child.running(), host.said("sequencer")
+    assert epoch.read_text().strip() == "1"
+    host.end(told, child)
+    host.start("sequencer")
+
+
+def test_the_web_process_is_well_and_believes_its_proxy(host: Host):
+    told, child = host.start("web")
+    until(lambda: asked(host, "/healthz")[0] == 200 or not child.running(), "the web process answers")
+    assert child.running(), host.said("web")
+    status, where = asked(host, "/sign-in")
+    assert (status, where) == (301, f"https://{HOST}/sign-in")
+    assert asked(host, "/sign-in", **{"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"})[0] == 200
+    host.end(told, child)
+
+
+def test_the_worker_answers_to_its_health_check_and_ends_when_told(host: Host):
+    told, child = host.start("worker")
+    ping = [sys.executable, "-m", "celery", "--app", "console.celery", "inspect", "ping", "--timeout", "5"]
+
+    def answers() -> bool:
+        done = subprocess.run(ping, cwd=ROOT, env={"PATH": os.environ["PATH"]} | told.environment, capture_output=True)
+        return done.returncode == 0
+
+    until(lambda: answers() or not child.running(), "the worker answers")
+    assert child.running(), host.said("worker")
+    host.end(told, child)
+
+
+@pytest.mark.parametrize("name", ["beat", "eraser"])
+def test_what_only_ticks_stays_up_and_ends_when_told(host: Host, name: str):
+    told, child = host.start(name)
+    time.sleep(8)
+    assert child.running(), host.said(name)
+    host.end(told, child)
+
+
+def test_the_witness_needs_neither_database_nor_broker(host: Host):
+    (host.folder / "etc/counterfoil/witnessed.logs").write_text("")
+    told, child = host.start("witness")
+    time.sleep(4)
+    assert child.running(), host.said("witness")
+    child.process.send_signal(signal.SIGHUP)
+    time.sleep(1)
+    assert child.running(), host.said("witness")
+    host.end(told, child)
+
+
+def test_every_unit_was_run():
+    run = {"prepare", "partitions", "sequencer", "web", "worker", "beat", "eraser", "witness"}
+    assert {file.stem.removeprefix("counterfoil-") for file in UNITS.glob("*.service")} == run
+    assert moved("/opt/counterfoil/x", Path("/y")) == f"{ROOT}/x"

@@ -1,0 +1,52 @@
+"""The units of deploy/systemd as this test suite runs them: read as systemd reads them, with other folders."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.installation import ROOT
+
+UNITS = ROOT / "deploy" / "systemd"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A service: what it runs, what its environment is, and how long it may take to end."""
+
+    name: str
+    argv: list[str]
+    environment: dict[str, str]
+    stop_s: float
+
+
+def lines_of(file: Path) -> list[tuple[str, str]]:
+    """The settings of a unit in order, with continued lines joined; a name may stand more than once."""
+    text = file.read_text().replace("\\\n", " ")
+    settings = [line for line in text.splitlines() if "=" in line and not line.startswith("#")]
+    return [(name, value) for name, _, value in (line.partition("=") for line in settings)]
+
+
+def moved(text: str, folder: Path) -> str:
+    """The same with the paths of an installed Counterfoil below `folder`, and the program in this checkout."""
+    return re.sub(
+        "/(etc|var/lib|opt)/counterfoil",
+        lambda found: str(ROOT) if found[1] == "opt" else f"{folder}{found[0]}",
+        text,
+    )
+
+
+def unit(name: str, folder: Path) -> Unit:
+    """A service of deploy/systemd, with the environment files that it names."""
+    settings = [(key, moved(value, folder)) for key, value in lines_of(UNITS / f"counterfoil-{name}.service")]
+    environment: dict[str, str] = {}
+    for key, value in settings:
+        if key == "Environment":
+            environment |= dict(part.split("=", 1) for part in shlex.split(value))
+        elif key == "EnvironmentFile":
+            read = [line for line in Path(value).read_text().splitlines() if line and not line.startswith("#")]
+            environment |= dict(line.split("=", 1) for line in read)
+    found = dict(settings)
+    return Unit(name, shlex.split(found["ExecStart"]), environment, float(found.get("TimeoutStopSec", 90)))
