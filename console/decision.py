@@ -32,7 +32,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
     covers = votes.coverage(approval)
     seen = standing.of(approval, at=at)
     asked = having_a_say.shown(seen, told.names)
-    why_not = _why_not(approval, caller, at=at)
+    why_not = having_a_say.why_not(approval, caller.actor.id, caller.roles, at=at)
     glass = _glass(told, approval, caller, at=at)
     icon, word = words.APPROVALS[approval.state]
     return {
@@ -82,18 +82,6 @@ def fields(told: Account) -> list[dict[str, Any]]:
         }
         for field in rendering.render_payload(payload)
     ]
-
-
-def _why_not(approval: Any, caller: Caller, *, at: datetime) -> str:
-    """Why this person cannot vote now; the rules are asked again when they do."""
-    if approval.state != "REQUESTED":
-        return "This approval is no longer open."
-    if at >= approval.decide_by:
-        return "The time to decide is over."
-    if "reviewer" not in caller.roles:
-        return "Only reviewers vote."
-    bar = having_a_say.refusal(approval, caller.actor.id, at=at)
-    return bar.detail if bar is not None else ""
 
 
 def _ballot(told: Account, approval: Any) -> dict[str, Any]:

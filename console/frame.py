@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from approvals.queries import approvers, asking
-from console import queries, words
+from console import having_a_say, queries, words
 from console.form_pages import find_page
 from console.intake import intake
 from console.notices import queries as notices
@@ -60,7 +60,7 @@ def _address(request: HttpRequest) -> dict[str, str]:
 def _frame(request: Any) -> dict[str, Any]:
     tenant, slug = request.tenant, request.tenant.slug
     counts = {
-        "approvals": asking.waiting(tenant.id, most=100)[0],
+        "approvals": _approvals(request),
         "cases": after.waiting(tenant.id, at=request.as_of, most=100)[0],
         "incidents": len(after.incidents(tenant.id, limit=100)),
     }
@@ -95,6 +95,16 @@ def _frame(request: Any) -> dict[str, Any]:
         "stops": [freeze for freeze in freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
     }
+
+
+def _approvals(request: Any) -> int:
+    """How many approvals wait: of a reviewer those that they can decide, of anybody else all."""
+    if "reviewer" not in request.caller.roles:
+        return asking.waiting(request.tenant.id, most=100)[0]
+    waiting = asking.approvals(request.tenant.id, limit=100)
+    me, roles = request.caller.actor.id, request.caller.roles
+    bars = having_a_say.why_not_each(request.tenant.id, waiting, me, roles, at=request.as_of)
+    return sum(not why_not for why_not in bars.values())
 
 
 def _tenants(request: Any) -> list[dict[str, str]]:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from approvals.operations import standing
-from approvals.operations.standing import ROLES, Standing
+from approvals.operations.standing import ROLES, Ground, Standing
+from approvals.rules import binding
 from approvals.rules.quorum import EVERYBODY
 from ledger.rules.refusals import Refused
 
 
-def refusal(approval: Any, actor_id: UUID, *, at: datetime) -> Refused | None:
-    """Why this account's vote would not be taken now, as far as the person is concerned."""
-    try:
-        standing.admit(approval, actor_id, at=at)
-    except Refused as found:
-        return found
-    return None
+def why_not(approval: Any, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: Ground | None = None) -> str:
+    """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
+
+    The inbox, the badge, Home, the approval's page, the API and the notices all go by this, and by nothing else; the
+    vote itself asks the same rules again.
+    """
+    bar = binding.refuse_voter(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
+    if bar is None:
+        try:
+            standing.admit(approval, actor_id, at=at, on=on)
+        except Refused as found:
+            bar = found
+    return bar.detail if bar is not None else ""
+
+
+def why_not_each(
+    tenant_id: UUID, found: Sequence[Any], actor_id: UUID, roles: frozenset[str], *, at: datetime
+) -> dict[UUID, str]:
+    """The same of many approvals; what can be known without reading anything is not read."""
+    asked = [each for each in found if each.state == "REQUESTED"] if binding.REVIEWER in roles else []
+    on = standing.grounds(tenant_id, asked, at=at) if asked else {}
+    return {each.id: why_not(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
 
 
 def document(seen: Standing) -> dict[str, Any]:

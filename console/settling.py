@@ -12,6 +12,7 @@ from django.http import HttpRequest
 
 from approvals.operations import challenges, demands, signatures
 from approvals.queries import approvers
+from console import queries as directory
 from console.api.caller import Caller
 from console.sign_in.queries import authenticator_app
 from console.step_up import proof_class, session_hash
@@ -63,7 +64,7 @@ def proof(
     if case is None:
         raise cases.NoSuchCase
     return settlements.Proof(
-        person=str(approvers.person_of(caller.tenant_id, caller.actor.id)),
+        person=str(directory.person_of(caller.tenant_id, caller.actor.id)),
         evidence_class=evidence_class,
         policy=class_wanted(case, at=at),
         seen=covers,
@@ -183,7 +184,7 @@ def _proposal(case: Any, held: Held, policy: str, caller: Caller) -> dict[str, A
 
 def why_not_confirm(case: Any, caller: Caller) -> str:
     """Why this caller may not confirm what was proposed; "" where they may."""
-    people = [approvers.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
+    people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
     is_proposer = len(set(people)) < 2
     refusal = resolutions.refuse_second(roles=caller.roles, is_proposer=is_proposer)
     return refusal.detail if refusal else ""

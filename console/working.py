@@ -14,7 +14,7 @@ from approvals.operations import batch, standing
 from approvals.queries import approvers, asking, timing, voting
 from approvals.queries import sessions as sessions_read
 from approvals.rules import batches, claims, clocks, quorum, threads
-from console import presence, words
+from console import having_a_say, presence, words
 from console.account import arguments, names, payload_of
 from console.http import Request
 from console.templatetags.console import span
@@ -53,7 +53,7 @@ def cards(request: Request, found: Sequence[Any]) -> list[Card]:
     called = names(tenant)
     told = missing(tenant, found)
     seen = presence.looking(tenant, [each.id for each in found], at=request.as_of)
-    voted = voting.votes_by_approval(tenant, [each.id for each in found])
+    bars = having_a_say.why_not_each(tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of)
     return [
         _card(
             request,
@@ -63,16 +63,15 @@ def cards(request: Request, found: Sequence[Any]) -> list[Card]:
             missing=told[each.id],
             holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),
             looking=looking_words(seen.get(each.id, ()), called, me=request.caller.actor.id),
-            voted=any(vote.voter == request.caller.actor.id for vote in voted.get(each.id, ())),
+            why_not=bars[each.id],
         )
         for each in found
     ]
 
 
-def _card(request: Request, approval: Any, action: Any, *, voted: bool, **said: str) -> Card:
+def _card(request: Request, approval: Any, action: Any, *, why_not: str, **said: str) -> Card:
     icon, word = words.APPROVALS[approval.state]
     waits = approval.state == "REQUESTED"
-    reviewer = "reviewer" in request.caller.roles
     return Card(
         id=approval.id,
         row=approval,
@@ -82,9 +81,9 @@ def _card(request: Request, approval: Any, action: Any, *, voted: bool, **said: 
         decision={"icon": icon, "word": word},
         waits=waits,
         risk=words.RISKS.get(approval.risk, ""),
-        standing="you have voted" if voted else "you may vote" if reviewer else "reviewers vote",
+        standing=why_not or "You can decide.",
         stopped=_stopped(approval),
-        may_batch=waits and reviewer and not voted and not batches.why_not(batch.item_of(approval, action)),
+        may_batch=waits and not why_not and not batches.why_not(batch.item_of(approval, action)),
         may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
         **said,
     )

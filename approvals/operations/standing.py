@@ -6,7 +6,7 @@ group or a key, or got a stake in the matter since, does not count any more (B18
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -95,13 +95,16 @@ class People:
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """What a standing is worked out from besides the votes: the people, and who is behind the action; read together."""
+    """What a standing is worked out from: the people, and who is behind the action; read together. `cast` are the votes
+    where many approvals were read at once; None has them read when they are counted.
+    """
 
     people: People
     action: Any
     session: Session | None
     agent: Agent | None
     author: UUID | None
+    cast: tuple[Vote, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +150,41 @@ def ground(approval: Approval, *, at: datetime, action: Any = None) -> Ground:
     )
 
 
+def grounds(tenant_id: UUID, approvals: Sequence[Approval], *, at: datetime) -> dict[UUID, Ground]:
+    """The same of many approvals, in as many reads as of one."""
+    actions = acting.actions_by_id(tenant_id, [each.action_id for each in approvals])
+    opened = sessions.sessions_by_id(tenant_id, {each.session_id for each in actions.values()})
+    votes = voting.votes_by_approval(tenant_id, [each.id for each in approvals])
+    roster, lent, away, _ = asking.behind(tenant_id, None, at)
+    known = People(
+        roster={row.actor_id: row for row in roster},
+        lent=tuple(lent),
+        away=frozenset(row.actor_id for row in away),
+    )
+    agents = asking.agents_by_name(tenant_id, {each.agent_id for each in opened.values()})
+    versions = {each.policy_version for each in approvals}
+    authors = {version: timing.author_of_policy(tenant_id, version) for version in versions}
+    found: dict[UUID, Ground] = {}
+    for each in approvals:
+        action = actions.get(each.action_id)
+        session = opened.get(action.session_id) if action else None
+        found[each.id] = Ground(
+            people=known,
+            action=action,
+            session=session,
+            agent=agents.get(session.agent_id) if session else None,
+            author=authors[each.policy_version],
+            cast=tuple(votes.get(each.id, ())),
+        )
+    return found
+
+
 def of(approval: Approval, *, at: datetime, on: Ground | None = None) -> Standing:
     """How an approval stands now."""
     on = on or ground(approval, at=at)
     known, terms = on.people, quorum.read(approval.terms)
     barred = quorum.barred(terms, stakes(approval, on))
-    cast = _votes(approval)
+    cast = _votes(approval, on)
     stopped = _stopped_keys(approval.tenant_id, cast)
     live = [vote for vote in cast if _counts(vote, known, barred, stopped)]
     tally = quorum.tally(terms, [_now(vote, known) for vote in live])
@@ -199,9 +231,9 @@ def keep_away(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
         raise binding.SelfApproval if role == "requester" else NotIndependent(ROLES[role])
 
 
-def _votes(approval: Approval) -> list[Vote]:
+def _votes(approval: Approval, on: Ground) -> list[Vote]:
     """The votes that are counted: an operator who breaks the glass decides without them (C-21)."""
-    cast = voting.votes_of(approval.tenant_id, approval.id)
+    cast = voting.votes_of(approval.tenant_id, approval.id) if on.cast is None else on.cast
     return [vote for vote in cast if vote.verdict != binding.Verdict.BREAK_GLASS]
 
 

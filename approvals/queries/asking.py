@@ -200,6 +200,11 @@ def behind(
     return roster, lent, away, next(iter(agents), None)
 
 
+def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:
+    """The agents of these names."""
+    return {each.agent_id: each for each in Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names))}
+
+
 def stranded(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
     """The open approvals that nobody can decide, the longest first."""
     found = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED", stranded_at__isnull=False)

@@ -362,6 +362,15 @@ _CHANGES: dict[str, type[Refused]] = {
 }
 
 
+def refuse_voter(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
+    """Why nobody with these roles may vote on a request in this state, if they may not; who they are comes after."""
+    if state != "REQUESTED":
+        return AlreadyDecided("This approval is no longer open.")
+    if at >= decide_by:
+        return ApprovalLapsed("The time to decide is over.")
+    return None if REVIEWER in roles else NotEligible("Only reviewers vote.")
+
+
 def check_vote(
     coverage: Coverage,
     *,

@@ -691,7 +691,8 @@ class Approval(ApprovalRow):
     payload: Any
     fields: list[PayloadField]
     votes: list[VoteCast]
-    may_vote: bool
+    may_vote: bool = Field(description="Whether your vote would be taken now; `why_not` says why not.")
+    why_not: str
     quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")
     keys: list[SigningKey] = Field(description="Your own passkeys that may sign a vote here.")
     agent_evidence: list[EvidenceItem] = Field(

@@ -120,9 +120,13 @@ class Session(AuthBase):
 
 def person(user: Any, place: Any) -> Caller:
     """The caller that a signed-in person is in one tenant."""
-    roles = frozenset(role for role in operations.ROLES if getattr(place, f"is_{role}"))
     name = user.get_full_name() or user.get_username()
-    return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles, user)
+    return Caller("person", place.tenant_id, Actor("person", place.actor_id), name, roles_of(place), user)
+
+
+def roles_of(place: Any) -> frozenset[str]:
+    """The roles that a place in a tenant gives."""
+    return frozenset(role for role in operations.ROLES if getattr(place, f"is_{role}"))
 
 
 def _csrf_holds(request: HttpRequest) -> bool:

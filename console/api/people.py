@@ -91,10 +91,17 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     cast = [voting.cast(vote) for vote in voting_read.votes_of(caller.tenant_id, approval_id)]
     said = contradicted(action, sessions.session(caller.tenant_id, action.session_id), _entry(action), payload)
     seen = standing.of(approval, at=timezone.now())
-    may_vote = approval.state == "REQUESTED" and any(place.actor == me for place in seen.may_vote)
+    why_not = having_a_say.why_not(approval, me, caller.roles, at=timezone.now())
     return answer(
         _approval(approval)
-        | {"covers": covers.__dict__, "payload": payload, "fields": fields, "votes": cast, "may_vote": may_vote}
+        | {
+            "covers": covers.__dict__,
+            "payload": payload,
+            "fields": fields,
+            "votes": cast,
+            "may_vote": not why_not,
+            "why_not": why_not,
+        }
         | {"edit": edit_of(action, names_of(caller.tenant_id)) if action.supersedes else None}
         | {"agent_evidence": [each.document() for each in calls.evidence_brought(action)]}
         | {"contradictions": shown(said), "covers_digest": coverage_digest(covers)}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from approvals.operations import standing
 from approvals.queries import approvers as approvers_read
 from approvals.queries import voting
 from console import queries as directory
+from console.api.caller import roles_of
 from console.notices.occasions import AUDIENCES, Audience, Occasion
+from reviews.rules.resolutions import refuse_second
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,16 @@ class Crowd:
 
     members: Mapping[UUID, Any]
     approvers: tuple[Any, ...]
+    at: datetime
 
 
-def crowd(tenant_id: UUID) -> Crowd:
+def crowd(tenant_id: UUID, *, at: datetime) -> Crowd:
     """Everybody with a place in the tenant and an account that is open."""
     here = {
         each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
     }
     deciders = tuple(each for each in approvers_read.approvers(tenant_id) if each.actor_id in here)
-    return Crowd(here, deciders)
+    return Crowd(here, deciders, at)
 
 
 def audience(tenant_id: UUID, scene: Scene, people: Crowd) -> frozenset[UUID]:
@@ -48,13 +53,10 @@ def audience(tenant_id: UUID, scene: Scene, people: Crowd) -> frozenset[UUID]:
 
 
 def _approvers(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
-    """Who may still vote: of the groups that are asked, but the requester and who has voted."""
+    """Who may still vote, by the rule of the page and of the vote."""
     if scene.approval is None:
         return set()
-    terms = scene.approval.terms or {}
-    groups = {each["group"] for each in terms.get("thresholds", ())} or {"reviewers"}
-    voted = {each.voter for each in voting.votes_of(tenant_id, scene.approval.id)}
-    return _of_groups(people, groups) - voted - {scene.approval.requester}
+    return {place.actor for place in standing.of(scene.approval, at=people.at).may_vote}
 
 
 def _escalation(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
@@ -88,8 +90,48 @@ def _everybody(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
     return set(people.members)
 
 
-def _second(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
-    return {actor for actor, each in people.members.items() if each.is_administrator}
+def _operators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if each.is_operator}
+
+
+def _settlement_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """By the rule that the page, the API and the confirmation itself go by."""
+    proposer = _person(scene.actor_id, people)
+    return {
+        actor
+        for actor, each in people.members.items()
+        if refuse_second(roles=roles_of(each), is_proposer=_person(actor, people) == proposer) is None
+    }
+
+
+def _administrators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """A second administrator: neither the human who proposed it nor the one whom it is about."""
+    concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
+    concerned.add(_person(scene.actor_id, people))
+    found = (actor for actor, each in people.members.items() if each.is_administrator)
+    return {actor for actor in found if _person(actor, people) not in concerned}
+
+
+def _record_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may confirm what another asked of the record; `audience` leaves out who asked. What a policy in force asks
+    has been agreed on by two people before.
+    """
+    if scene.detail.get("retention"):
+        return set()
+    return {actor for actor, each in people.members.items() if each.is_compliance}
+
+
+def _key_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may confirm a passkey: another human than its holder, who has enrolled it."""
+    holder = _person(scene.actor_id, people)
+    found = (actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator)
+    return {actor for actor in found if _person(actor, people) != holder}
+
+
+def _person(actor: UUID, people: Crowd) -> UUID:
+    """The human behind an account; one that has no place here any more is its own."""
+    row = people.members.get(actor)
+    return row.person_id if row is not None and row.person_id is not None else actor
 
 
 def _of_groups(people: Crowd, groups: set[str]) -> set[UUID]:
@@ -105,5 +147,9 @@ _WANTED = {
     Audience.ASKER: _asker,
     Audience.INVOLVED: _involved,
     Audience.EVERYBODY: _everybody,
-    Audience.SECOND: _second,
+    Audience.OPERATORS: _operators,
+    Audience.SETTLEMENT_SECONDS: _settlement_seconds,
+    Audience.ADMINISTRATORS: _administrators,
+    Audience.RECORD_SECONDS: _record_seconds,
+    Audience.KEY_SECONDS: _key_seconds,
 }

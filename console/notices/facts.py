@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.urls import reverse
 
-from approvals.queries import asking
-from console.notices.occasions import WAITS
+from approvals.queries import approvers, asking
+from console import queries as directory
+from console.notices.occasions import WAITS, Occasion
 from console.notices.wording import Fact, verb
-from ledger.queries import acting
+from console.title import title
+from ledger.queries import acting, erasure
+from reviews import queries as after
 
-# Where to go for what is about no approval.
-_PAGES = {"approver_key": "people", "emergency": "approvals", "approval": "approvals", "agent": "agents"}
+# Where to go for what has no page of its own.
+_PAGES = {
+    "emergency": "approvals",
+    "approval": "approvals",
+    "agent": "agents",
+    "approver_key": "people",
+    "member": "people",
+    "erasure": "holds",
+    "retention": "holds",
+    "case": "cases",
+    "action": "actions",
+}
+_OWN_PAGES = {"approval": "approval", "case": "case", "action": "action"}
 OPEN = frozenset({"PREPARING", "REQUESTED"})
+UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
+# In which state a thing still waits for what people were told of.
+_WAITING: Mapping[str, Collection[str]] = {
+    Occasion.CASE_OPENED: ("OPEN", "AWAITING_SECOND"),
+    Occasion.CASE_REOPENED: ("OPEN", "AWAITING_SECOND"),
+    Occasion.CASE_ASSIGNED: ("OPEN", "AWAITING_SECOND"),
+    Occasion.SETTLEMENT_WAITS: ("AWAITING_SECOND",),
+    Occasion.UNKNOWN: UNKNOWN,
+    Occasion.KEY_WAITS: ("PENDING",),
+    Occasion.ERASURE_WAITS: ("REQUESTED",),
+    Occasion.RETENTION_WAITS: ("PROPOSED",),
+}
+_READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
+    "approval": asking.approvals_by_id,
+    "case": lambda tenant_id, ids: after.cases_by_id(tenant_id, ids).values(),
+    "action": lambda tenant_id, ids: acting.actions_by_id(tenant_id, ids).values(),
+    "approver_key": lambda tenant_id, ids: [each for each in approvers.approver_keys(tenant_id) if each.id in ids],
+    "member": lambda tenant_id, ids: [each for each in directory.members(tenant_id) if each.id in ids],
+    "erasure": lambda tenant_id, ids: filter(None, (erasure.erasure(tenant_id, each) for each in ids)),
+    "retention": lambda tenant_id, ids: [each for each in erasure.retentions(tenant_id) if each.id in ids],
+}
 
 
 def facts(tenant: Any, lines: Iterable[dict[str, Any]], *, absolute: bool = True) -> list[Fact]:
     """One fact for each line, in their order."""
     asked = list(lines)
-    wanted = {UUID(line["about"]) for line in asked if line["about_kind"] == "approval"}
-    approvals = {each.id: each for each in asking.approvals_by_id(tenant.id, wanted)}
-    actions = acting.actions_by_id(tenant.id, [each.action_id for each in approvals.values()])
+    rows: dict[str, dict[UUID, Any]] = {}
+    for kind, read in _READERS.items():
+        ids = {UUID(line["about"]) for line in asked if line["about_kind"] == kind}
+        rows[kind] = {each.id: each for each in read(tenant.id, sorted(ids))} if ids else {}
+    concerned = [each.action_id for kind in ("approval", "case") for each in rows[kind].values() if each.action_id]
+    actions = acting.actions_by_id(tenant.id, concerned) | rows["action"]
     origin = settings.COUNTERFOIL_PUBLIC_URL if absolute else ""
-    return [_fact(tenant.slug, line, approvals.get(UUID(line["about"])), actions, origin) for line in asked]
+    return [_fact(tenant.slug, line, rows.get(line["about_kind"], {}), actions, origin) for line in asked]
 
 
 def outdated(fact: Fact) -> bool:
@@ -34,18 +72,32 @@ def outdated(fact: Fact) -> bool:
     return fact.kind in WAITS and not fact.still_waits
 
 
-def _fact(slug: str, line: dict[str, Any], approval: Any, actions: dict[UUID, Any], origin: str) -> Fact:
-    if approval is None:
-        return Fact(kind=line["kind"], href=f"{origin}{reverse(_PAGES[line['about_kind']], args=[slug])}")
-    action = actions[approval.action_id]
+def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[UUID, Any], origin: str) -> Fact:
+    kind, row = line["about_kind"], rows.get(UUID(line["about"]))
+    waits = row is not None and _waits(line["kind"], row)
+    if row is None or kind not in _OWN_PAGES:
+        return Fact(kind=line["kind"], href=f"{origin}{reverse(_PAGES[kind], args=[slug])}", still_waits=waits)
+    action = actions.get(row.id if kind == "action" else row.action_id)
+    href = f"{origin}{reverse(_OWN_PAGES[kind], args=[slug, row.id])}"
+    if action is None:
+        return Fact(kind=line["kind"], href=href, still_waits=waits, title=row.target)
+    asked = {}
+    if kind == "approval":
+        asked = {"risk": row.risk, "asked_at": row.requested_at, "decide_by": row.decide_by}
     return Fact(
         kind=line["kind"],
-        href=f"{origin}{reverse('approval', args=[slug, approval.id])}",
+        href=href,
         verb=verb(action.operation_kind),
         side_effect_class=action.side_effect_class,
         reversibility=action.reversibility,
-        risk=approval.risk,
-        asked_at=approval.requested_at,
-        decide_by=approval.decide_by,
-        still_waits=approval.state in OPEN,
+        still_waits=waits,
+        title=title(action.operation_kind, action.target),
+        **asked,
     )
+
+
+def _waits(kind: str, row: Any) -> bool:
+    """Whether what a thing waited for is still to be done."""
+    if kind in (Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS):
+        return row.proposal is not None
+    return getattr(row, "state", "") in _WAITING.get(kind, OPEN)

@@ -14,11 +14,12 @@ from uuid import UUID
 from approvals.queries import asking
 from console.notices import operations, queries, sending
 from console.notices.audience import Crowd, Scene, audience, crowd
+from console.notices.facts import UNKNOWN
 from console.notices.occasions import AUDIENCES, SUBJECTS, Audience, Happening, Occasion, occasion, weight
 from console.notices.operations import LOOK_BACK, Told
 from console.notices.routing import route
 from ledger.operations.record import SYSTEM_ACTOR
-from ledger.queries import record
+from ledger.queries import acting, record
 from ledger.tenancy import tenancy
 
 AT_A_TIME = 300
@@ -36,7 +37,7 @@ def gather(tenant: Any, *, at: datetime) -> int:
         known = [UUID(each) for each in cursor.recent]
         since = cursor.read_to - LOOK_BACK
         events = record.happenings(tenant.id, SUBJECTS, after=since, but=known, limit=AT_A_TIME)
-        _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at)], at=at)
+        _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at)
         read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
         recent = record.recorded_since(tenant.id, {*known, *(event.id for event, _ in events)}, read_to - LOOK_BACK)
         operations.end_reading(tenant_id=tenant.id, read_to=read_to, recent=recent)
@@ -86,7 +87,7 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
     missed = [each for each in waiting if each.id not in told]
     if not missed:
         return []
-    asked, people = record.entered(tenant_id, [each.id for each in missed], "REQUESTED"), crowd(tenant_id)
+    asked, people = record.entered(tenant_id, [each.id for each in missed], "REQUESTED"), crowd(tenant_id, at=at)
     scenes = [
         (asked[each.id], each.requested_at, "approval", Scene(Occasion.REQUESTED, each.id, SYSTEM_ACTOR, {}, each))
         for each in missed
@@ -94,10 +95,38 @@ def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str,
     return [each for each in scenes if audience(tenant_id, each[3], people)]
 
 
+def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, Scene]]:
+    """Actions whose outcome has not been known for a while and of which nobody was told.
+
+    Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
+    """
+    least, most = _MISSED
+    found = [
+        each
+        for state in UNKNOWN
+        for each in acting.actions(tenant_id, state=state, limit=200)
+        if at - most < each.changed_at < at - least
+    ]
+    told = queries.told_of(tenant_id, [each.id for each in found], Occasion.UNKNOWN) if found else set()
+    fresh = [each for each in found if each.id not in told]
+    if not fresh:
+        return []
+    events = {state: record.entered(tenant_id, [each.id for each in fresh], state) for state in UNKNOWN}
+    return [
+        (
+            events[each.state][each.id],
+            each.changed_at,
+            "action",
+            Scene(Occasion.UNKNOWN, each.id, SYSTEM_ACTOR, {}, None),
+        )
+        for each in fresh
+    ]
+
+
 def _tell(tenant: Any, scenes: Sequence[tuple[UUID, datetime, str, Scene]], *, at: datetime) -> None:
     if not scenes:
         return
-    people = crowd(tenant.id)
+    people = crowd(tenant.id, at=at)
     told = [each for scene in scenes for each in _told(tenant.id, scene, people)]
     operations.tell_in_console(tenant_id=tenant.id, told=told, at=at)
     wanted, wishes = queries.settings(tenant.id), queries.wishes(tenant.id)

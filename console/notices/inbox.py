@@ -26,7 +26,8 @@ class Item:
 
     @property
     def what(self) -> str:
-        return what(self.fact) if self.fact.verb else ""
+        """What it is about, with its target: only here, where the reader is signed in."""
+        return ", ".join(part for part in (self.fact.title, what(self.fact) if self.fact.verb else "") if part)
 
     @property
     def over(self) -> bool:

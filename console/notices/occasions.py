@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SUBJECTS: Final = ("approval", "approver_key", "emergency", "agent")
+SUBJECTS: Final = ("approval", "approver_key", "emergency", "agent", "case", "member", "erasure", "retention")
 
 
 class Occasion(StrEnum):
@@ -32,6 +32,15 @@ class Occasion(StrEnum):
     EMERGENCY = "emergency"
     KEY_WAITS = "key_waits"
     AGENT_FLAGGED = "agent_flagged"
+    CASE_OPENED = "case_opened"
+    CASE_REOPENED = "case_reopened"
+    CASE_ASSIGNED = "case_assigned"
+    SETTLEMENT_WAITS = "settlement_waits"
+    UNKNOWN = "unknown"
+    ROLES_WAIT = "roles_wait"
+    SEPARATION_WAITS = "separation_waits"
+    ERASURE_WAITS = "erasure_waits"
+    RETENTION_WAITS = "retention_waits"
 
 
 class Audience(StrEnum):
@@ -44,7 +53,11 @@ class Audience(StrEnum):
     ASKER = "asker"  # whose question was answered
     INVOLVED = "involved"  # who has voted, claimed or written about it
     EVERYBODY = "everybody"
-    SECOND = "second"  # administrators but for who proposed it
+    KEY_SECONDS = "key_seconds"  # reviewers and administrators, but the passkey's holder
+    OPERATORS = "operators"
+    SETTLEMENT_SECONDS = "settlement_seconds"  # operators and reviewers, but who proposed it
+    ADMINISTRATORS = "administrators"  # but who proposed it and whom it is about
+    RECORD_SECONDS = "record_seconds"  # compliance, but who asked
 
 
 AUDIENCES: Final[dict[Occasion, Audience]] = {
@@ -62,8 +75,17 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.EXPIRED: Audience.INVOLVED,
     Occasion.VOIDED: Audience.INVOLVED,
     Occasion.EMERGENCY: Audience.EVERYBODY,
-    Occasion.KEY_WAITS: Audience.SECOND,
+    Occasion.KEY_WAITS: Audience.KEY_SECONDS,
     Occasion.AGENT_FLAGGED: Audience.ALARMED,
+    Occasion.CASE_OPENED: Audience.OPERATORS,
+    Occasion.CASE_REOPENED: Audience.OPERATORS,
+    Occasion.CASE_ASSIGNED: Audience.NAMED,
+    Occasion.SETTLEMENT_WAITS: Audience.SETTLEMENT_SECONDS,
+    Occasion.UNKNOWN: Audience.OPERATORS,
+    Occasion.ROLES_WAIT: Audience.ADMINISTRATORS,
+    Occasion.SEPARATION_WAITS: Audience.ADMINISTRATORS,
+    Occasion.ERASURE_WAITS: Audience.RECORD_SECONDS,
+    Occasion.RETENTION_WAITS: Audience.RECORD_SECONDS,
 }
 WAITS: Final = frozenset(
     {
@@ -73,12 +95,24 @@ WAITS: Final = frozenset(
         Occasion.OVERDUE,
         Occasion.ASSIGNED,
         Occasion.NO_APPROVER,
+        Occasion.KEY_WAITS,
+        Occasion.CASE_OPENED,
+        Occasion.CASE_REOPENED,
+        Occasion.CASE_ASSIGNED,
+        Occasion.SETTLEMENT_WAITS,
+        Occasion.UNKNOWN,
+        Occasion.ROLES_WAIT,
+        Occasion.SEPARATION_WAITS,
+        Occasion.ERASURE_WAITS,
+        Occasion.RETENTION_WAITS,
     }
 )
-"""Only worth saying while the approval still waits."""
+"""Only worth saying while it still waits."""
 _LOUD: Final = frozenset({Occasion.EMERGENCY, Occasion.NO_APPROVER})
 _SPOKEN: Final = frozenset(
     {Occasion.MENTIONED, Occasion.ANSWERED, Occasion.ESCALATED, Occasion.OVERDUE, Occasion.ASSIGNED, Occasion.KEY_WAITS}
+    | {Occasion.CASE_OPENED, Occasion.CASE_REOPENED, Occasion.CASE_ASSIGNED, Occasion.SETTLEMENT_WAITS}
+    | {Occasion.ROLES_WAIT, Occasion.SEPARATION_WAITS, Occasion.ERASURE_WAITS, Occasion.RETENTION_WAITS}
 )
 _ENDS: Final = {"APPROVED": Occasion.APPROVED, "EXPIRED": Occasion.EXPIRED, "VOIDED": Occasion.VOIDED}
 _SAID: Final = {
@@ -89,6 +123,19 @@ _SAID: Final = {
     "no_eligible_approver": Occasion.NO_APPROVER,
     "mentioned": Occasion.MENTIONED,
     "question_answered": Occasion.ANSWERED,
+}
+
+
+_OTHERS: Final = {
+    ("agent", "agent_flagged"): Occasion.AGENT_FLAGGED,
+    ("case", "case_opened"): Occasion.CASE_OPENED,
+    ("case", "case_reopened"): Occasion.CASE_REOPENED,
+    ("case", "case_assigned"): Occasion.CASE_ASSIGNED,
+    ("case", "resolution_proposed"): Occasion.SETTLEMENT_WAITS,
+    ("member", "roles_proposed"): Occasion.ROLES_WAIT,
+    ("member", "separation_proposed"): Occasion.SEPARATION_WAITS,
+    ("erasure", "erasure_requested"): Occasion.ERASURE_WAITS,
+    ("retention", "retention_proposed"): Occasion.RETENTION_WAITS,
 }
 
 
@@ -108,10 +155,8 @@ def occasion(event: Happening) -> Occasion | None:
         return Occasion.EMERGENCY if event.before != event.after == "USED" else None
     if event.subject_kind == "approver_key":
         return Occasion.KEY_WAITS if event.before != event.after == "PENDING" else None
-    if event.subject_kind == "agent":
-        return Occasion.AGENT_FLAGGED if event.kind == "agent_flagged" else None
     if event.subject_kind != "approval":
-        return None
+        return _OTHERS.get((event.subject_kind, event.kind))
     if event.before == event.after:
         return _SAID.get(event.kind)
     if event.after == "REQUESTED":

@@ -145,7 +145,15 @@ def _post_event(tenant: Any, notice: Any, at: datetime) -> Outcome:
         fact = facts(tenant, notice.lines)[0]
     data = event_of(fact, notice.lines[0]) | {"tenant": tenant.slug}
     raised = notice.raised_at.astimezone(UTC).isoformat()
-    return _post(hook, notice, {"type": f"approval.{fact.kind}", "timestamp": raised, "data": data}, at)
+    return _post(
+        hook, notice, {"type": f"{_namespace(notice.lines[0])}.{fact.kind}", "timestamp": raised, "data": data}, at
+    )
+
+
+def _namespace(line: dict[str, Any]) -> str:
+    """What the type of a webhook begins with; what has always said "approval" still does."""
+    known = ("case", "action", "member", "erasure", "retention")
+    return str(line["about_kind"]) if line["about_kind"] in known else "approval"
 
 
 def _still_to_tell(tenant: Any, notice: Any) -> list[Fact]:

@@ -48,6 +48,43 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
         "It invents tools, is refused too often, or probes. Check the tools loaded, renames and the model tier.",
     ),
     Occasion.KEY_WAITS: ("A passkey waits for a second person", "A passkey waits for a second person", ""),
+    Occasion.CASE_OPENED: ("A case needs somebody", "A case needs somebody", "It waits for a person to settle it."),
+    Occasion.CASE_REOPENED: (
+        "A settled case was opened again",
+        "A settled case was opened again",
+        "Until it is settled again, the final state counts as not known.",
+    ),
+    Occasion.CASE_ASSIGNED: ("A case was given to you", "A case was assigned", ""),
+    Occasion.SETTLEMENT_WAITS: (
+        "A settlement waits for you as second person",
+        "A settlement waits for a second person",
+        "Nothing is carried out until somebody else confirms it.",
+    ),
+    Occasion.UNKNOWN: (
+        "The outcome of an action is not known",
+        "The outcome of an action is not known",
+        "It may have happened or not. It is read again; a repeat is refused.",
+    ),
+    Occasion.ROLES_WAIT: (
+        "A change of roles waits for a second administrator",
+        "A change of roles waits for a second administrator",
+        "",
+    ),
+    Occasion.SEPARATION_WAITS: (
+        "A separation of accounts waits for a second administrator",
+        "A separation of accounts waits for a second administrator",
+        "",
+    ),
+    Occasion.ERASURE_WAITS: (
+        "A request to erase waits for a second person",
+        "A request to erase waits for a second person",
+        "Nothing is erased until somebody else confirms it.",
+    ),
+    Occasion.RETENTION_WAITS: (
+        "A retention policy waits for a second person",
+        "A retention policy waits for a second person",
+        "It is not in force until somebody else confirms it.",
+    ),
 }
 
 
@@ -64,6 +101,8 @@ class Fact:
     asked_at: datetime | None = None
     decide_by: datetime | None = None
     still_waits: bool = False
+    # What it is about, with its target: shown inside the console only, never sent.
+    title: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from approvals.queries import agents, asking, calls
 from approvals.queries import sessions as sessions_read
-from console import gate_record, upstream, words
+from console import gate_record, having_a_say, upstream, words
 from console.http import Request, in_tenant
 from console.notices import queries as notices
 from console.title import title
@@ -87,7 +87,10 @@ def _waiting(request: Request) -> list[dict[str, Any]]:
 
 def _approvals(request: Request) -> list[dict[str, Any]]:
     tenant = request.tenant
-    asked = asking.approvals(tenant.id, limit=MOST_ROWS)
+    waiting = asking.approvals(tenant.id)
+    me, roles = request.caller.actor.id, request.caller.roles
+    bars = having_a_say.why_not_each(tenant.id, waiting, me, roles, at=request.as_of)
+    asked = [each for each in waiting if not bars[each.id]][:MOST_ROWS]
     actions = acting.actions_by_id(tenant.id, [each.action_id for each in asked])
     sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
     return [
