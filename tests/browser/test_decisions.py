@@ -61,10 +61,12 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     way.locator("summary").click()
     way.get_by_label("Reason").fill("Finance keeps the difference.")
     way.get_by_label("Evidence").fill("FIN-204")
+    way.get_by_label("Your password, again").fill(PASSWORD)
     page.get_by_role("button", name="Propose: abandon").click()
     page.get_by_text("A second person must confirm it.").wait_for()
     second = people(width).sign_in("operator", name=f"second@{site.stage.slug}")
     open_first(second.page, "Cases")
+    second.page.get_by_label("Your password, again").fill(PASSWORD)
     second.page.get_by_role("button", name="Confirm: abandon").click()
     second.page.get_by_text("Confirmed. The case is settled.").wait_for()
     assert site.stage.state(case.action_id) == "ABANDONED"

@@ -243,3 +243,23 @@ def test_the_page_taken_from_history_is_asked_anew(people, site):
     live = page.locator("form[data-vote][data-confirmed=yes]")
     assert live.count() == 0
     assert datetime.now(UTC) > vote_of(site, approval).at
+
+
+def test_a_passkey_signs_the_settlement_of_a_case_and_its_confirmation(people, site):
+    stage, case = site.stage, site.stage.case(amount=99)
+    first = people().sign_in("operator")
+    Passkey(first, f"operator@{stage.slug}")
+    first.go(f"cases/{case.id}")
+    way = first.page.locator("details.way", has_text="Abandon")
+    way.locator("summary").click()
+    way.get_by_label("Reason").fill("Finance keeps the difference.")
+    way.get_by_label("Evidence").fill("FIN-204")
+    first.page.get_by_role("button", name="Propose: abandon").click()
+    first.page.get_by_text("A second person must confirm it.").wait_for()
+    second = people().sign_in("operator", name=f"second@{stage.slug}")
+    Passkey(second, f"second@{stage.slug}")
+    second.go(f"cases/{case.id}")
+    second.page.get_by_role("button", name="Confirm: abandon").click()
+    second.page.get_by_text("Confirmed. The case is settled.").wait_for()
+    second.page.get_by_text("signed with passkey").wait_for()
+    assert stage.state(case.action_id) == "ABANDONED"

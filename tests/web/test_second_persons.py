@@ -109,6 +109,7 @@ def test_roles_wait_for_another_administrator_than_who_asked(stage):
             groups=[],
             by=actor(asking),
             by_person=asking.person_id,
+            is_proven=True,
             at=now(),
         )
     assert done is False
