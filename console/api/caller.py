@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -82,9 +82,16 @@ class Caller:
 
 
 class Key(HttpBearer):
-    """`Authorization: Bearer cf_…`."""
+    """`Authorization: Bearer cf_…`, of the `kinds` that an operation admits; of none unless it names some."""
 
     openapi_description = "A machine's key: cf_agent_…, cf_exec_…, cf_oper_… or cf_audit_…"
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return _admit(super().__call__(request), self.kinds, request)
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         at = timezone.now()
@@ -105,7 +112,14 @@ class Session(AuthBase):
     openapi_in = "cookie"
     openapi_name = "sessionid"
 
+    def __init__(self, *kinds: str) -> None:
+        super().__init__()
+        self.kinds = kinds
+
     def __call__(self, request: HttpRequest) -> Caller | None:
+        return _admit(self.identify(request), self.kinds, request)
+
+    def identify(self, request: HttpRequest) -> Caller | None:
         if not request.user.is_authenticated:
             return None
         if not _csrf_holds(request):
@@ -159,30 +173,34 @@ def caller_of(request: HttpRequest) -> Caller:
 
 
 def admits(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people."""
+    """Only these callers: kinds of keys (agent, exec, oper, audit), `person`, or roles of people.
+
+    It is asked with who is calling, before anything of the request is read: whoever may not is told so, whatever the
+    body. An operation that names nobody admits nobody (R-UI-20).
+    """
 
     def around(view: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(view)
-        def checked(request: Any, *args: Any, **kwargs: Any) -> Any:
-            caller: Caller = request.auth
-            if caller.kind not in kinds and not caller.roles & frozenset(kinds):
-                if caller.kind == "agent" and request.method != "GET":
-                    _note_refused(caller, request.path)
-                raise NotAllowed
-            return view(request, *args, **kwargs)
-
-        contribute_operation_callback(checked, partial(_describe, kinds))
-        return with_types_of(view, checked)
+        contribute_operation_callback(view, partial(_close_to_others, kinds))
+        return view
 
     return around
+
+
+def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
+    """Put the question before the operation, and who may call it into the OpenAPI document."""
+    operation.auth_param = operation.auth_callbacks = [Key(*kinds), Session(*kinds)]
+    operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."
+
+
+def _admit(caller: Caller | None, kinds: tuple[str, ...], request: HttpRequest) -> Caller | None:
+    if caller is None or caller.kind in kinds or caller.roles & frozenset(kinds):
+        return caller
+    if caller.kind == "agent" and request.method != "GET":
+        _note_refused(caller, request.path)
+    raise NotAllowed
 
 
 def _note_refused(caller: Caller, path: str) -> None:
     """An agent that tries to write what only others may is on record, in a transaction of its own."""
     with tenancy(caller.tenant_id):
         operations.note_refused_write(tenant_id=caller.tenant_id, by=caller.actor, path=path, at=timezone.now())
-
-
-def _describe(kinds: tuple[str, ...], operation: Any) -> None:
-    """Who may call it, for the OpenAPI document."""
-    operation.description = f"For {', '.join(_CALLERS.get(kind, f'people as {kind}') for kind in kinds)}."

@@ -95,6 +95,7 @@ api = Api(
     docs=Docs(),
     docs_url="/docs",
     openapi_url="/openapi.json",
+    # Closed, until an operation says whom it admits.
     auth=[Key(), Session()],
     parser=StrictParser(),
     urls_namespace="api",
