@@ -137,7 +137,12 @@ STAGES = [
     ("no approval, freeze or hash asked about", "VALIDATED", "EXECUTING", EVERY_GROUND - {Ground.RELEASED}),
     ("no attempt on record", "VALIDATED", "PENDING", EVERY_GROUND),
     ("no answer on record", "EXECUTING", "RECONCILED_SUCCESS", EVERY_GROUND),
-    ("no reading of the right source", "PENDING", "COMMITTED", EVERY_GROUND - {Ground.DECISIVE_READ}),
+    (
+        "no reading of the right source",
+        "PENDING",
+        "COMMITTED",
+        EVERY_GROUND - {Ground.DECISIVE_READ, Ground.CHANGES_NOTHING},
+    ),
     ("no comparison", "PENDING", "RECONCILED_SUCCESS", EVERY_GROUND),
     ("no predicate that holds", "COMMITTED", "RECONCILED_SUCCESS", EVERY_GROUND - {Ground.PREDICATES_HOLD}),
 ]
