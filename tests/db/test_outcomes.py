@@ -34,7 +34,7 @@ def reach(tenant: UUID, state: State, kind: str, **view) -> UUID:
     head = propose(tenant, view=view)
     for each in way(state):
         by = kind if each is state else "on_the_way"
-        step = operations.Happening(kind=by, to=str(each), grounds=frozenset(Ground))
+        step = operations.Happening(kind=by, to=str(each), grounds=frozenset(Ground) - {Ground.CHANGES_NOTHING})
         head = operations.append(head, step, actor=PERSON, at=AT)
     return head.id
 
