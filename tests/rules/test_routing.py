@@ -122,9 +122,8 @@ def test_wishes_that_mean_nothing_are_refused(changes):
         wish_of(**(whole | {"urgent_passes": True} | changes))
 
 
-@given(st.datetimes(timezones=st.just(UTC)), st.integers(5, 1440))
+@given(st.datetimes(timezones=st.just(UTC)).filter(lambda at: at.year < 9999), st.integers(5, 1440))
 def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
-    at = at.replace(year=2026)
     assert at < period_end(at, minutes) <= at + timedelta(minutes=minutes)
 
 
