@@ -22,6 +22,7 @@ from console.api.edge import NotFound, answer, in_tenancy, once
 from console.api.schemas import ActionsWanted, ActionWanted, CancelBody
 from console.telling import parts_of
 from ledger.queries import acting, erasure, log, record
+from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import NEEDS, TRANSITIONS, State
 from ledger.rules.refusals import Refused
 from ledger.rules.sealing import Erased
@@ -126,8 +127,8 @@ def get_history(request: HttpRequest, action_id: UUID) -> HttpResponse:
 def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
     caller = caller_of(request)
     action = seen(request, action_id)
-    entry = record.entry(caller.tenant_id, action.id, action.seq) or {}
-    told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=timezone.now())
+    entry, at = record.entry(caller.tenant_id, action.id, action.seq) or {}, timezone.now()
+    told = reports.tell(action=action, entry=entry, to=caller.actor.id, at=at)
     event = record.event(caller.tenant_id, action.id, action.seq)
     return answer(
         {
@@ -136,6 +137,7 @@ def get_report(request: HttpRequest, action_id: UUID) -> HttpResponse:
             "completed": told.completed,
             "trust_level": told.trust_level,
             "parts": parts_of(told),
+            "as_of": instant(at),
             "entry_id": str(event.id),
         }
     )

@@ -439,6 +439,7 @@ class Report(Answer):
     completed: bool
     trust_level: int
     parts: list[Part] = Field(description="Of an action that was found done in part: what was found of each part.")
+    as_of: datetime = Field(description="When this was so; what is told later asks again.")
     entry_id: str | None
 
 

@@ -76,7 +76,10 @@ def _fact(slug: str, line: dict[str, Any], rows: dict[UUID, Any], actions: dict[
     kind, row = line["about_kind"], rows.get(UUID(line["about"]))
     waits = row is not None and _waits(line["kind"], row)
     if row is None or kind not in _OWN_PAGES:
-        return Fact(kind=line["kind"], href=f"{origin}{reverse(_PAGES[kind], args=[slug])}", still_waits=waits)
+        href = f"{origin}{reverse(_PAGES[kind], args=[slug])}"
+        book = f"{origin}{reverse('runbooks', args=[slug])}#phantom-rate"
+        runbook = book if line["kind"] == Occasion.AGENT_FLAGGED else ""
+        return Fact(kind=line["kind"], href=href, still_waits=waits, runbook=runbook)
     action = actions.get(row.id if kind == "action" else row.action_id)
     href = f"{origin}{reverse(_OWN_PAGES[kind], args=[slug, row.id])}"
     if action is None:

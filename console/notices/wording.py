@@ -90,7 +90,7 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True)
 class Fact:
-    """What may be told of one thing; without an action (a key), only the link."""
+    """What may be told of one thing; without an action (a key), only the link, and of a flagged agent its runbook."""
 
     kind: str
     href: str
@@ -103,6 +103,7 @@ class Fact:
     still_waits: bool = False
     # What it is about, with its target: shown inside the console only, never sent.
     title: str = ""
+    runbook: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _low(text: str) -> str:
 def _paragraph(head: str, fact: Fact, *, at: datetime) -> str:
     lines = [f"{head}." if not fact.verb else f"{head}: {what(fact)}."]
     lines += [part for part in (SAID[fact.kind][2], times(fact, at=at)) if part]
-    return "\n".join([" ".join(lines), fact.href])
+    book = [f"For invented tools, the runbook: {fact.runbook}"] if fact.runbook else []
+    return "\n".join([" ".join(lines), fact.href, *book])
 
 
 def what(fact: Fact) -> str:

@@ -7,10 +7,15 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from approvals import tasks
 from approvals.models import Agent
+from console import tasks as notices
 from console.models import Sighting
+from console.notices.facts import facts
+from console.notices.occasions import Occasion
+from console.notices.wording import letter
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.web.test_watching import calls
@@ -48,6 +53,29 @@ def test_a_flagged_agent_comes_first_on_its_page_and_on_home_until_it_is_healthy
     tasks.watch_agents()
     assert "Invents tools" not in page(shop.operator, "agents")
     assert "the model tier" not in page(shop.operator, "")
+
+
+@pytest.mark.req("R-RB-08")
+def test_who_is_told_of_too_many_invented_tools_is_led_to_the_runbook_with_its_three_causes(shop: Workshop):
+    told = shop.person("administrator", name="admin@orchid")
+    flagged(shop)
+    notices.tell_people()
+    book = "/t/orchid/runbooks#phantom-rate"
+    for path in ("", "agents/librarian", "notices"):
+        assert book in links(page(told, path), "runbooks"), path
+    with tenancy(shop.tenant):
+        line = {"kind": Occasion.AGENT_FLAGGED, "about_kind": "agent", "about": str(Agent.objects.get().id)}
+        [fact] = facts(record.tenant_by_id(shop.tenant), [line])
+    [mail] = letter([fact], tenant="orchid", personal=True, at=timezone.now()).paragraphs
+    assert "Check the tools loaded, renames and the model tier." in mail
+    assert mail.endswith(book)
+    section = page(told, "runbooks").split('id="phantom-rate"')[1].split("</section>")[0]
+    steps = re.findall(r"<li>(\w+ cause: [^.]*)", section)
+    assert steps == [
+        "First cause: the agent was shown another list of tools than its session has",
+        "Second cause: a tool was renamed, removed or versioned",
+        "Third cause: the model invents tools, after a change of model, temperature or context length",
+    ]
 
 
 @pytest.mark.req("R-MC-15", "R-MC-16", "R-MT-03")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from approvals.queries import asking
 from approvals.tasks import lapse
+from ledger.rules.envelope import instant
 from ledger.rules.lifecycle import TRANSITIONS, State
 from ledger.tenancy import tenancy
 from reviews import queries as after
@@ -22,7 +25,7 @@ def told(shop: Workshop, action_id: str) -> list[Any]:
         return after.reports_of(shop.tenant, UUID(action_id))
 
 
-@pytest.mark.req("R-RI-14", "R-RI-15", "R-RI-17")
+@pytest.mark.req("R-RI-14", "R-RI-15")
 def test_a_report_names_the_event_it_rests_on_and_is_kept(shop: Workshop):
     started = shop.started()
     report = shop.report(started["action_id"])
@@ -47,8 +50,39 @@ def test_everybody_is_told_the_same(shop: Workshop):
     started = shop.started()
     shop.observe(started)
     readers = (shop.agent, shop.operator_key, shop.auditor, shop.reviewer, shop.operator)
-    reports = {str(shop.report(started["action_id"], by=reader)) for reader in readers}
+    reports = {str(shop.report(started["action_id"], by=reader) | {"as_of": None}) for reader in readers}
     assert len(reports) == 1
+
+
+@pytest.mark.req("R-RI-17")
+def test_a_status_carries_the_time_at_which_it_was_so_and_a_refreshed_one_the_new_time(shop: Workshop, clock: Clock):
+    clock.stop()
+    open_one = shop.approval_of(shop.propose(path="policies/others.md"))
+    case = shop.held(clock)
+    action_id = case["action_id"]
+    with tenancy(shop.tenant):
+        approval = asking.approval_of(shop.tenant, UUID(action_id))
+    session = shop.operator_key.get(f"/actions/{action_id}").json()["session_id"]
+    run = shop.operator_key.get(f"/sessions/{session}").json()["workflow_run_id"]
+    sentence = shop.report(action_id)["text"]
+    pages = {
+        f"actions/{action_id}": f"{sentence} As of {{at}}. This sentence, and no other, may be told to a user.",
+        f"cases/{case['case_id']}": f"As of {{at}}, users are told: “{sentence}”",
+        f"approvals/{approval.id}": "As of {at}",
+        f"approvals/{open_one['approval_id']}": "As of {at}",
+        f"runs/{run}": "As of {at}",
+        f"sessions/{session}": "As of {at}",
+    }
+    for minutes in (0, 5):
+        clock.forward(minutes=minutes)
+        at = f"{clock.now():%H:%M:%S} UTC"
+        assert shop.report(action_id)["as_of"] == instant(clock.now())
+        for path, sent in pages.items():
+            # What the live page fetches when something has changed is the same fragment.
+            answer = shop.reviewer.client.get(f"/t/{shop.slug}/{path}", headers={"HX-Request": "true"})
+            page = answer.content.decode()
+            assert (answer.status_code, "data-live-from=" in page) == (200, True), path
+            assert sent.format(at=at) in re.sub(r" (?=[.,])", "", words(page)), path
 
 
 @pytest.mark.req("R-RI-01", "R-RI-02", "R-RI-03", "R-RI-05", "R-RI-09", "R-RI-10", "R-RI-13", "R-OB-07")
