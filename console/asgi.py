@@ -1,38 +1,91 @@
 """One process, one port: pages and API on a bounded pool of threads, streams natively.
 
 Django's synchronous views cost a hand-off per request under plain ASGI; a WSGI bridge with its own threads does not
-pay it. A stream would hold one of those threads for minutes, so streams go to Django's asynchronous side.
+pay it. A stream would hold one of those threads for minutes, so streams go to Django's asynchronous side. No thread is
+taken before the whole body is here, and whether the process is alive and ready is answered without any of them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
+import orjson
 from a2wsgi import WSGIMiddleware
+from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.db import close_old_connections
 
+from console import admission
+from console.admission import Message, Receive, Send
 from console.wsgi import application as pages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 # One database connection each, so this stays below the size of the pool.
 THREADS = 8
+READY_WITHIN_S = 5.0
 
 _threads = WSGIMiddleware(pages, workers=THREADS)  # type: ignore[arg-type]
 _streams = get_asgi_application()
+_bodies = admission.Bodies()
+_in_threads = admission.Room(THREADS)
+# People's pages hold one each, an agent's session one; each costs a thread for a moment every second.
+_in_streams = admission.Room(200, waiting=dict.fromkeys(admission.Rank, 0))
 
 
-def is_stream(path: str) -> bool:
-    """Every stream's path ends in `/stream`, and nothing else's does."""
-    return path.endswith("/stream")
+class Readiness:
+    """What `/readyz` says, found out on a thread of its own: by one look at a time, for all who ask meanwhile."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="readyz")
+        self._look: asyncio.Future[dict[str, object]] | None = None
+
+    async def answer(self) -> tuple[int, bytes]:
+        """(status, JSON); not ready where the look takes longer than READY_WITHIN_S."""
+        if self._look is None or self._look.done():
+            self._look = asyncio.get_running_loop().run_in_executor(self._thread, _look)
+        try:
+            found = await asyncio.wait_for(asyncio.shield(self._look), READY_WITHIN_S)
+        except TimeoutError:
+            late = {"code": "LATE", "detail": f"What it takes to be ready was not known after {READY_WITHIN_S:.0f} s."}
+            found = {"ready": False, "reasons": [late]}
+        return (200 if found["ready"] else 503), orjson.dumps(found)
+
+
+def _look() -> dict[str, object]:
+    # Imported when Django is set up, which importing console.wsgi has done.
+    from console.api.operations import readiness
+
+    try:
+        return readiness()
+    finally:
+        close_old_connections()
+
+
+_readiness = Readiness()
 
 
 async def application(scope: Message, receive: Receive, send: Send) -> None:
-    chosen = _streams if is_stream(scope["path"]) else _threads
-    await chosen(scope, receive, send)  # type: ignore[arg-type]
+    if scope["type"] != "http":
+        await _threads(scope, receive, send)  # type: ignore[arg-type]
+    elif scope["path"] in admission.ALIVE:
+        await admission.answer(send, 200, b'{"status":"alive"}')
+    elif scope["path"] in admission.READY:
+        await admission.answer(send, *await _readiness.answer())
+    else:
+        await _admit(scope, receive, send)
+
+
+async def _admit(scope: Message, receive: Receive, send: Send) -> None:
+    streams = admission.is_stream(scope["path"])
+    try:
+        body = await _bodies.read(scope, receive, within_s=settings.COUNTERFOIL_REQUEST_WITHIN_S)
+        with (_in_streams if streams else _in_threads).place(admission.rank(scope["method"], scope["path"])):
+            chosen = _streams if streams else _threads
+            await chosen(*admission.whole(scope, receive, body), send)  # type: ignore[arg-type]
+    except admission.HungUp:
+        return
+    except admission.NotAdmitted as refusal:
+        await admission.refuse(refusal, scope, receive, send)

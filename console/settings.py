@@ -302,6 +302,12 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+# A body is in memory, whole and bounded, before Django sees it (console/admission.py): nothing goes to a disk.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
+# How many seconds a head, a body, and a client that reads an answer may take, each.
+COUNTERFOIL_REQUEST_WITHIN_S = _number("COUNTERFOIL_REQUEST_WITHIN_S", 20)
+if COUNTERFOIL_REQUEST_WITHIN_S == 0:
+    _stop("COUNTERFOIL_REQUEST_WITHIN_S must be at least 1.")
 
 # How often one key may call the API in a second; 0 is as often as it likes.
 COUNTERFOIL_RATE_PER_S = _number("COUNTERFOIL_RATE_PER_S", 200)

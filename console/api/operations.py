@@ -52,8 +52,14 @@ def healthz(request: HttpRequest) -> HttpResponse:
     response={200: answers.Ready, 503: answers.Ready},
 )
 def readyz(request: HttpRequest) -> HttpResponse:
+    found = readiness()
+    return answer(found, 200 if found["ready"] else 503)
+
+
+def readiness() -> dict[str, Any]:
+    """Whether work can be done, and what is missing; the web process asks for it on a thread of its own."""
     reasons = [*_database(), *_broker(), *_epoch()]
-    return answer({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+    return {"ready": not reasons, "reasons": reasons}
 
 
 @router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)

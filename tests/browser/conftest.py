@@ -76,7 +76,16 @@ def server(
     url = f"http://localhost:{port}"
     settings = os.environ | environment(run, name) | {"COUNTERFOIL_PUBLIC_URL": url}
     command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
-    options = ["--lifespan", "off", "--log-level", "warning", "--timeout-graceful-shutdown", "1"]
+    options = [
+        "--http",
+        "console.http_protocol:TimedHttp",
+        "--lifespan",
+        "off",
+        "--log-level",
+        "warning",
+        "--timeout-graceful-shutdown",
+        "1",
+    ]
     with django_db_blocker.unblock(), log.open("wb") as said:
         web = subprocess.Popen([*command, *options], cwd=ROOT, env=settings, stdout=said, stderr=said)
         try:
