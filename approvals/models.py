@@ -36,6 +36,8 @@ class AgentVersion(models.Model):
     agent_id = models.CharField(max_length=128)
     version = models.CharField(max_length=64)
     tools = models.JSONField()
+    # For some of the tools, the version or range of their contract that the agent is given.
+    versions = models.JSONField(default=dict, db_default={})
     output_tags = models.JSONField(default=list)
     model_tier = models.CharField(max_length=64, default="")
     registered_by = models.CharField(max_length=200)

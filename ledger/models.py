@@ -285,6 +285,11 @@ class ContractVersion(models.Model):
     digest = models.CharField(max_length=64)
     document = models.BinaryField()
     lint = models.JSONField(default=list)
+    # In what it is weaker than the version in force when it was sent, which one that was, and who sent it. Whether it
+    # may be used is the state of its subject: PENDING until a second person confirms it.
+    weakens = models.JSONField(default=list, db_default=[])
+    compared_with = models.CharField(max_length=64, default="", db_default="")
+    sent_by = models.UUIDField(null=True)
     registered_at = models.DateTimeField()
 
     class Meta:
@@ -329,6 +334,8 @@ class System(models.Model):
     name = models.CharField(max_length=64)
     pattern = models.CharField(max_length=32)
     settings = models.JSONField(default=dict)
+    # Another pattern or address that waits for a second person, with who asked for it; null where nothing waits.
+    proposal = models.JSONField(null=True)
     registered_at = models.DateTimeField()
 
     class Meta:

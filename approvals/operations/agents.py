@@ -74,6 +74,7 @@ def _told(entry: registry.Entry) -> dict[str, Any]:
         "agent_id": entry.agent_id,
         "version": entry.version,
         "tools": list(entry.tools),
+        **({"versions": dict(entry.versions)} if entry.versions else {}),
         "output_tags": list(entry.output_tags),
         "registered_by": entry.registered_by,
     }
@@ -86,6 +87,7 @@ def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVer
         agent_id=entry.agent_id,
         version=entry.version,
         tools=list(entry.tools),
+        versions=dict(entry.versions),
         output_tags=list(entry.output_tags),
         model_tier=entry.model_tier,
         registered_by=entry.registered_by,
@@ -95,7 +97,7 @@ def _sealed(tenant_id: UUID, entry: registry.Entry, *, at: datetime) -> AgentVer
 
 
 def _capabilities(entry: registry.Entry) -> tuple[object, ...]:
-    return entry.tools, entry.output_tags, entry.model_tier
+    return entry.tools, dict(entry.versions), entry.output_tags, entry.model_tier
 
 
 def revoke(*, tenant_id: UUID, agent_id: str, reason: str, by: ledger.Actor, at: datetime) -> None:

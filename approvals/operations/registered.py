@@ -23,6 +23,7 @@ def entry_of(version: AgentVersion) -> registry.Entry:
         version=version.version,
         registered_by=version.registered_by,
         tools=tuple(version.tools),
+        versions=version.versions,
         output_tags=tuple(version.output_tags),
         model_tier=version.model_tier,
         registered_at=version.registered_at,

@@ -66,7 +66,7 @@ def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) 
     if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
         raise AgentReserved
     agent, version, entry = _admitted(tenant_id, wish, at=at)
-    newest = registered.newest_contracts(tenant_id, list(entry.tools))
+    newest = registered.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
     disclosure = registry.negotiate(
         entry,
         contracts={name: _tool(row) for name, row in newest.items()},

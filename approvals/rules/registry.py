@@ -8,7 +8,9 @@
    output tag beyond that fails the negotiation (R-CR-03, R-CR-09, R-CR-10).
 5. At most `DISCLOSURE_CAP` tools are disclosed. Of more, those nearest to the intent are (`relevance`), and the answer
    says how many were withheld and why (R-MC-20).
-6. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
+6. For a tool, the entry may name a version or a range of versions (`ledger.rules.versions`); without one, a weaker
+   version does not reach the agent.
+7. A registration that would be cut, that names tools without a contract, or that holds names which a model takes for
    each other is linted: it stands, with findings that name the fix.
 """
 
@@ -18,7 +20,7 @@ import difflib
 import hashlib
 import hmac
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from approvals.rules import relevance
@@ -73,6 +75,8 @@ class Entry:
     model_tier: str
     registered_by: str
     registered_at: datetime
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """For some of the tools, the version or the range of versions that is vouched for."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def fingerprint(entry: Entry, *, key: bytes) -> str:
     """The seal of an entry (rule 1), hex."""
     if len(key) < 32:
         raise ValueError("a registry key has at least 32 bytes")
-    sealed = {
+    sealed: dict[str, object] = {
         "tenant": entry.tenant,
         "agent_id": entry.agent_id,
         "version": entry.version,
@@ -109,6 +113,8 @@ def fingerprint(entry: Entry, *, key: bytes) -> str:
         "registered_by": entry.registered_by,
         "registered_at": entry.registered_at.astimezone(UTC).isoformat(timespec="microseconds"),
     }
+    if entry.versions:
+        sealed["versions"] = dict(entry.versions)
     return hmac.new(key, _DOMAIN + canonical(sealed), hashlib.sha256).hexdigest()
 
 
@@ -151,7 +157,7 @@ def negotiate(
 
 
 def findings(tools: Collection[str], *, contracts: Collection[str], cap: int = DISCLOSURE_CAP) -> list[Finding]:
-    """What is weak about a registration (rule 6)."""
+    """What is weak about a registration (rule 7)."""
     names, known = list(dict.fromkeys(tools)), set(contracts)
     found = [
         Finding(

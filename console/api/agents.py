@@ -22,6 +22,7 @@ from console.api.edge import NotFound, answer, in_tenancy
 from console.api.members import member_named
 from console.api.schemas import AgentBody, Paged, ReasonBody
 from ledger.queries import acting, registered
+from ledger.rules.versions import check_range
 
 router = Router(tags=["Registry and contracts"])
 OPERATORS = ("oper", "operator", "administrator")
@@ -34,6 +35,7 @@ class AgentVersion(Answer):
     agent_id: str
     version: str
     tools: list[str]
+    versions: dict[str, str]
     output_tags: list[str]
     model_tier: str
     registered_by: str
@@ -94,11 +96,14 @@ class Revoked(Answer):
 @in_tenancy
 def register_agent(request: HttpRequest, body: AgentBody) -> HttpResponse:
     caller, at = caller_of(request), timezone.now()
+    for wanted in body.versions.values():
+        check_range(wanted)
     entry = registry.Entry(
         tenant=str(caller.tenant_id),
         agent_id=body.agent_id,
         version=body.version,
         tools=tuple(body.tools),
+        versions=body.versions,
         output_tags=tuple(body.output_tags),
         model_tier=body.model_tier or "",
         registered_by=body.registered_by or caller.name,
@@ -196,6 +201,7 @@ def _version(version: Any) -> dict[str, Any]:
         "agent_id": version.agent_id,
         "version": version.version,
         "tools": version.tools,
+        "versions": version.versions,
         "output_tags": version.output_tags,
         "model_tier": version.model_tier,
         "registered_by": version.registered_by,

@@ -36,6 +36,9 @@ class ContractVersion(Answer):
     version: str
     digest: str
     lint: list[Finding]
+    state: str = Field(description="REGISTERED: in force. PENDING: weaker, waits for a second person. DECLINED.")
+    compared_with: str | None = Field(description="The version that was in force when it was sent.")
+    weakens: list[Finding] = Field(description="In what it is weaker than that one.")
 
 
 class Contract(ContractVersion):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -15,10 +16,13 @@ from approvals.rules import autonomy, policy
 from console.api import answers, pages
 from console.api.caller import admits, caller_of
 from console.api.document import body_of
-from console.api.edge import NotFound, answer, in_tenancy
+from console.api.edge import NotFound, answer, in_tenancy, once
 from console.api.schemas import Paged, PolicyBody
+from console.api.staff_schemas import SecondWordBody
 from console.contracts import findings_now, registered_systems, validated
-from ledger.operations import book
+from console.people.queries import is_same_person
+from console.step_up import is_proven
+from ledger.operations import book, second_person
 from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules import policies
@@ -31,9 +35,9 @@ OPERATORS = ("oper", "operator", "administrator")
 
 @router.post(
     "/contracts",
-    summary="Register a contract document; a used version is immutable",
+    summary="Register a contract document; a used version is immutable, a weaker one waits (202) for a second person",
     openapi_extra=body_of("ContractDocument"),
-    response={201: answers.ContractVersion},
+    response={201: answers.ContractVersion, 202: answers.ContractVersion},
 )
 @admits(*OPERATORS)
 @in_tenancy
@@ -42,7 +46,8 @@ def register_contract(request: HttpRequest) -> HttpResponse:
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validated(contracts.read(request.body))
     row = book.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
-    return answer(_contract(row, registered_systems(caller.tenant_id)), 201)
+    told = _contracts(caller.tenant_id, [row])(row)
+    return answer(told, 202 if told["state"] == "PENDING" else 201)
 
 
 @router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
@@ -51,8 +56,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
 def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
     tenant_id = caller_of(request).tenant_id
     found = registered.contract_versions(tenant_id, after=pages.place(wanted.cursor), limit=wanted.limit + 1)
-    systems = registered_systems(tenant_id)
-    return pages.listed(found, wanted.limit, lambda row: _contract(row, systems))
+    return pages.listed(found, wanted.limit, _contracts(tenant_id, found))
 
 
 @router.get(
@@ -64,8 +68,38 @@ def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
     row = registered.contract_version(caller_of(request).tenant_id, name, version)
     if row is None:
         raise NotFound
-    known = _contract(row, registered_systems(row.tenant_id))
+    known = _contracts(row.tenant_id, [row])(row)
     return answer(known | {"document": contracts.read(bytes(row.document))})
+
+
+@router.post(
+    "/contracts/{name}/{version}/answer",
+    summary="The second person's word on a weaker version of a contract",
+    response=answers.ContractVersion,
+)
+@admits("operator", "administrator")
+def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _answer_contract(request, name, version, body, proven))
+
+
+def _answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+    caller = caller_of(request)
+    row = registered.contract_version(caller.tenant_id, name, version)
+    if row is None:
+        raise NotFound
+    second_person.answer_contract(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        accept=body.confirm,
+        reason=body.reason,
+        by=caller.actor,
+        is_sender=is_same_person(caller.tenant_id, row.sent_by, caller.actor.id),
+        is_proven=proven,
+        at=timezone.now(),
+    )
+    return answer(_contracts(caller.tenant_id, [row])(row))
 
 
 @router.post(
@@ -108,10 +142,23 @@ def list_policies(request: HttpRequest) -> HttpResponse:
     return answer({kind: _policy(row) for kind, row in active.items()})
 
 
-def _contract(row: Any, systems: Collection[str]) -> dict[str, Any]:
+def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], dict[str, Any]]:
+    """How each of these versions is told: what is looked up for all of them is looked up once."""
+    systems, states = registered_systems(tenant_id), registered.contract_states(tenant_id, [row.id for row in rows])
+    return lambda row: _contract(row, systems, states[row.id])
+
+
+def _contract(row: Any, systems: Collection[str], state: str) -> dict[str, Any]:
     found = findings_now(sessions.disclosed_contract(row.tenant_id, row.digest), systems)
-    lint = [{"code": each.code, "path": each.path, "detail": each.told} for each in found]
-    return {"name": row.name, "version": row.version, "digest": row.digest, "lint": lint}
+    return {
+        "name": row.name,
+        "version": row.version,
+        "digest": row.digest,
+        "lint": [{"code": each.code, "path": each.path, "detail": each.told} for each in found],
+        "state": state,
+        "compared_with": row.compared_with or None,
+        "weakens": [{"code": each["code"], "path": each["path"], "detail": each["text"]} for each in row.weakens],
+    }
 
 
 def _policy(row: Any) -> dict[str, Any]:

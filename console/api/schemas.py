@@ -80,6 +80,14 @@ class AgentBody(Body):
     agent_id: Name
     version: Annotated[str, Field(min_length=1, max_length=64)]
     tools: Annotated[list[Name], Field(max_length=1000)]
+    versions: Annotated[
+        dict[Name, Annotated[str, Field(max_length=64)]],
+        Field(
+            max_length=1000,
+            description="For a tool, a version of its contract (1.4.0) or a range (1.x, 1.4.x, *). Without one,"
+            " the agent never comes to a weaker version.",
+        ),
+    ] = {}
     output_tags: Annotated[list[Name], Field(max_length=200)] = []
     model_tier: Annotated[str, Field(max_length=64)] | None = None
     registered_by: Annotated[str, Field(max_length=200)] | None = None

@@ -35,6 +35,11 @@ class AnswerProposalBody(ProofBody):
     confirm: bool
 
 
+class SecondWordBody(ProofBody):
+    confirm: bool
+    reason: Reason
+
+
 class LinkBody(Body):
     member_id: Id
 

@@ -28,6 +28,8 @@ _PAGES = {
     "retention": "holds",
     "case": "cases",
     "action": "actions",
+    "contract": "contracts",
+    "system": "systems",
 }
 _OWN_PAGES = {"approval": "approval", "case": "case", "action": "action"}
 OPEN = frozenset({"PREPARING", "REQUESTED"})

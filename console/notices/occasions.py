@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SUBJECTS: Final = ("approval", "approver_key", "emergency", "agent", "case", "member", "erasure", "retention")
+SUBJECTS: Final = (
+    "approval",
+    "approver_key",
+    "emergency",
+    "agent",
+    "case",
+    "member",
+    "erasure",
+    "retention",
+    "contract",
+    "system",
+)
 
 
 class Occasion(StrEnum):
@@ -41,6 +52,8 @@ class Occasion(StrEnum):
     SEPARATION_WAITS = "separation_waits"
     ERASURE_WAITS = "erasure_waits"
     RETENTION_WAITS = "retention_waits"
+    CONTRACT_WAITS = "contract_waits"
+    SYSTEM_WAITS = "system_waits"
 
 
 class Audience(StrEnum):
@@ -86,6 +99,8 @@ AUDIENCES: Final[dict[Occasion, Audience]] = {
     Occasion.SEPARATION_WAITS: Audience.ADMINISTRATORS,
     Occasion.ERASURE_WAITS: Audience.RECORD_SECONDS,
     Occasion.RETENTION_WAITS: Audience.RECORD_SECONDS,
+    Occasion.CONTRACT_WAITS: Audience.ALARMED,
+    Occasion.SYSTEM_WAITS: Audience.ALARMED,
 }
 WAITS: Final = frozenset(
     {
@@ -127,6 +142,8 @@ _SAID: Final = {
 
 
 _OTHERS: Final = {
+    ("contract", "contract_proposed"): Occasion.CONTRACT_WAITS,
+    ("system", "system_change_proposed"): Occasion.SYSTEM_WAITS,
     ("agent", "agent_flagged"): Occasion.AGENT_FLAGGED,
     ("case", "case_opened"): Occasion.CASE_OPENED,
     ("case", "case_reopened"): Occasion.CASE_REOPENED,
@@ -155,6 +172,8 @@ def occasion(event: Happening) -> Occasion | None:
         return Occasion.EMERGENCY if event.before != event.after == "USED" else None
     if event.subject_kind == "approver_key":
         return Occasion.KEY_WAITS if event.before != event.after == "PENDING" else None
+    if event.subject_kind == "agent":
+        return Occasion.AGENT_FLAGGED if event.kind == "agent_flagged" else None
     if event.subject_kind != "approval":
         return _OTHERS.get((event.subject_kind, event.kind))
     if event.before == event.after:

@@ -47,6 +47,16 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
         "An agent's calls need a look",
         "It invents tools, is refused too often, or probes. Check the tools loaded, renames and the model tier.",
     ),
+    Occasion.CONTRACT_WAITS: (
+        "A weaker contract version waits for a second person",
+        "A weaker contract version waits for a second person",
+        "No agent is shown it until somebody else has confirmed it.",
+    ),
+    Occasion.SYSTEM_WAITS: (
+        "A change of a system waits for a second person",
+        "A change of a system waits for a second person",
+        "It is read as before until somebody else has confirmed it.",
+    ),
     Occasion.KEY_WAITS: ("A passkey waits for a second person", "A passkey waits for a second person", ""),
     Occasion.CASE_OPENED: ("A case needs somebody", "A case needs somebody", "It waits for a person to settle it."),
     Occasion.CASE_REOPENED: (

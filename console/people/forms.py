@@ -51,6 +51,15 @@ class Proof(forms.Form):
         self.add_error("otp" if code else "password", wrong or said)
 
 
+class SecondWord(Proof):
+    """The second person's word on what waits, and why."""
+
+    reason = forms.CharField(
+        max_length=1000, label="Why", error_messages={"required": "Say why: it stays in the record."}
+    )
+    to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
+
+
 class Place(Proof):
     """Roles, and the groups that somebody's votes count for."""
 

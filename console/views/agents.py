@@ -174,10 +174,11 @@ def _tools(request: Request, agent: Any, versions: list[Any]) -> list[dict[str, 
     current = next((each for each in versions if each.version == agent.version), None)
     tools = list(current.tools) if current else []
     shown = acting.demonstrated(agent.tenant_id, agent.agent_id, tools)
-    newest = registered.newest_contracts(agent.tenant_id, tools)
+    newest = registered.newest_contracts(agent.tenant_id, tools, versions=current.versions if current else {})
     return [
         {
             "name": tool,
+            "range": current.versions.get(tool, "") if current else "",
             "demonstrated": tool in shown,
             "contract": reverse("contract", args=[request.tenant.slug, tool, newest[tool].version])
             if tool in newest

@@ -6,15 +6,22 @@ from collections.abc import Collection
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from approvals.queries import sessions
 from console import contract_diff, tryout
-from console.account import pretty
+from console.account import names, pretty
 from console.contracts import findings_now, registered_systems
 from console.http import Request, in_tenant, looked
+from console.people.forms import SecondWord
+from console.people.queries import is_same_person
+from console.sign_in.freshness import is_fresh
+from console.step_up import is_proven
+from ledger.operations import second_person
 from ledger.queries import registered, storage
 from ledger.rules.contract import Contract, read
 
@@ -36,9 +43,10 @@ def browse(request: Request) -> HttpResponse:
         request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
     )
     systems = registered_systems(request.tenant.id)
+    states = registered.contract_states(request.tenant.id, [each.id for each in found])
     context = {
         "here": "contracts",
-        "contracts": [_row(request, each, systems) for each in found[:PAGE]],
+        "contracts": [_row(request, each, systems) | {"state": states[each.id]} for each in found[:PAGE]],
         "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
     }
     return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
@@ -46,12 +54,51 @@ def browse(request: Request) -> HttpResponse:
 
 @in_tenant()
 def contract(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+    return _contract(request, contract_name, contract_version)
+
+
+@in_tenant(*sorted(MAY_TRY))
+@require_POST
+def answer(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+    """The second person's word on a weaker version."""
+    form = SecondWord(request.POST)
+    if not form.is_valid():
+        return _contract(request, contract_name, contract_version, word=form, status=422)
+    row = registered.contract_version(request.tenant.id, contract_name, contract_version)
+    yes = form.cleaned_data["to"] == "confirm"
+    try:
+        second_person.answer_contract(
+            tenant_id=request.tenant.id,
+            name=contract_name,
+            version=contract_version,
+            accept=yes,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_sender=is_same_person(request.tenant.id, row.sent_by if row else None, request.caller.actor.id),
+            is_proven=is_proven(request, *form.proof()),
+            at=request.as_of,
+        )
+    except second_person.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _contract(request, contract_name, contract_version, word=form, status=403)
+    said = (
+        "Confirmed. It reaches the agents whose registration names this version or its range." if yes else "Declined."
+    )
+    messages.success(request, said)
+    return redirect("contract", request.tenant.slug, contract_name, contract_version)
+
+
+def _contract(
+    request: Request, contract_name: str, contract_version: str, *, word: SecondWord | None = None, status: int = 200
+) -> HttpResponse:
     row = registered.contract_version(request.tenant.id, contract_name, contract_version)
     if row is None:
         raise Http404
     known = sessions.disclosed_contract(request.tenant.id, row.digest)
     document, systems = read(known.document), registered_systems(request.tenant.id)
     versions = registered.contract_versions_of(request.tenant.id, contract_name)
+    states = registered.contract_states(request.tenant.id, [each.id for each in versions])
+    state = states.get(row.id, "")
     context = {
         "here": "contracts",
         "row": row,
@@ -61,13 +108,23 @@ def contract(request: Request, contract_name: str, contract_version: str) -> Htt
         "parameters": _parameters(known),
         "document": pretty(document),
         "schema": pretty(dict(known.arguments_schema)),
-        "versions": [_row(request, each, systems) | {"current": each.id == row.id} for each in versions],
-        "compared": _compared(request, versions, document),
+        "versions": [
+            _row(request, each, systems) | {"current": each.id == row.id, "state": states[each.id]} for each in versions
+        ],
+        "compared": _compared(request, versions, document, row.compared_with if row.weakens else ""),
+        "state": state,
+        "is_sender": is_same_person(request.tenant.id, row.sent_by, request.caller.actor.id),
+        "sent_by": names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
+        "may_answer": state == "PENDING" and bool(MAY_TRY & request.caller.roles),
+        "word": word or SecondWord(),
+        "is_fresh": is_fresh(request),
         "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
     }
     if context["may_try"]:
         context |= _tried(request, known)
-    return render(request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context)
+    return render(
+        request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
+    )
 
 
 def _row(request: Request, row: Any, systems: Collection[str]) -> dict[str, Any]:
@@ -110,9 +167,12 @@ def _parameters(known: Contract) -> list[dict[str, Any]]:
     ]
 
 
-def _compared(request: Request, versions: list[Any], document: dict[str, Any]) -> dict[str, Any] | None:
-    """What changed since another version; which one stands in the address."""
-    other = next((each for each in versions if each.version == request.GET.get("since", "")), None)
+def _compared(
+    request: Request, versions: list[Any], document: dict[str, Any], weaker_than: str
+) -> dict[str, Any] | None:
+    """What changed since another version: which one stands in the address, else the one that it is weaker than."""
+    since = request.GET.get("since", "") or weaker_than
+    other = next((each for each in versions if each.version == since), None)
     if other is None:
         return None
     return {"version": other.version, "changes": contract_diff.changes(read(bytes(other.document)), document)}

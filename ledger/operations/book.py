@@ -11,9 +11,10 @@ from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
 from ledger.operations.record import SYSTEM, Actor, Happening, Head, append, lock, new_id
 from ledger.queries import registered
 from ledger.rules.canonical import canonical, digest
-from ledger.rules.contract import Contract
+from ledger.rules.contract import Contract, stored
 from ledger.rules.policies import POLICY_KINDS, default_policy
 from ledger.rules.refusals import Refused
+from ledger.rules.weakenings import weakenings
 from ledger.tenancy import tenancy
 
 
@@ -58,12 +59,18 @@ def found_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: dateti
 
 
 def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
-    """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18)."""
+    """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18).
+
+    One that is weaker than the newest in force waits for a second person: until then it is PENDING, and no gate, no
+    session and no claim knows it.
+    """
     known = registered.contract_version(tenant_id, contract.name, contract.version)
     if known is not None:
         if known.digest != contract.digest:
             raise VersionTaken
         return known
+    before = _newest_in_force(tenant_id, contract.name)
+    weaker = weakenings(stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
     row = ContractVersion.objects.create(
         tenant_id=tenant_id,
         id=new_id(at),
@@ -72,20 +79,31 @@ def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: 
         digest=contract.digest,
         document=contract.document,
         lint=[{"code": f.code, "path": f.path, "detail": f.told} for f in contract.findings],
+        weakens=[{"code": each.code, "path": each.path, "text": each.text} for each in weaker],
+        compared_with=before.version if before else "",
+        sent_by=actor.id,
         registered_at=at,
     )
+    told = {"name": contract.name, "version": contract.version}
+    if weaker and before:
+        told |= {"compared_with": before.version, "weakens": row.weakens}
     append(
         Head(tenant_id=tenant_id, id=row.id, kind="contract"),
         Happening(
-            kind="contract_registered",
-            to="REGISTERED",
-            detail={"name": contract.name, "version": contract.version},
+            kind="contract_proposed" if weaker else "contract_registered",
+            to="PENDING" if weaker else "REGISTERED",
+            detail=told,
             digests={"contract": contract.digest},
         ),
         actor=actor,
         at=at,
     )
     return row
+
+
+def _newest_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
+    found = registered.contracts_in_force(tenant_id, [name]).get(name)
+    return found[-1] if found else None
 
 
 def set_policy(

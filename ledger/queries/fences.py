@@ -39,6 +39,7 @@ TRIGGERS = [
     *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
     *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
     *((table, "gate") for table in GATED),
+    ("ledger_action", "contract_in_force"),
 ]
 ELEVATED = ("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure")
 NOT_ISOLATED = frozenset(

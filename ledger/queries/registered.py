@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from django.db.models import Q
@@ -9,8 +10,11 @@ from django.db.models import Q
 from ledger.models import (
     ContractVersion,
     PolicyVersion,
+    Subject,
     System,
 )
+from ledger.rules.contract import Contract, stored
+from ledger.rules.versions import Step, choose
 from ledger.tenancy import ask, first, select
 
 
@@ -36,12 +40,49 @@ def contract_versions_of(tenant_id: UUID, name: str, *, limit: int = 100) -> lis
     return list(ContractVersion.objects.filter(tenant_id=tenant_id, name=name).order_by("-id")[:limit])
 
 
-def newest_contracts(tenant_id: UUID, names: list[str]) -> dict[str, ContractVersion]:
-    """The newest registered version of each named tool."""
-    found: dict[str, ContractVersion] = {}
-    for version in ContractVersion.objects.filter(tenant_id=tenant_id, name__in=names).order_by("id"):
-        found[version.name] = version
+def contract_states(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, str]:
+    """Whether versions are in force (REGISTERED), wait for a second person (PENDING), or were DECLINED."""
+    found = Subject.objects.filter(tenant_id=tenant_id, id__in=list(ids), kind="contract")
+    return dict(found.values_list("id", "state"))
+
+
+def contracts_in_force(tenant_id: UUID, names: Collection[str]) -> dict[str, list[ContractVersion]]:
+    """Every version of each named tool that is in force, oldest first."""
+    found: dict[str, list[ContractVersion]] = {}
+    in_force = Subject.objects.filter(tenant_id=tenant_id, kind="contract", state="REGISTERED").values("id")
+    for row in ContractVersion.objects.filter(tenant_id=tenant_id, name__in=list(names), id__in=in_force).order_by(
+        "id"
+    ):
+        found.setdefault(row.name, []).append(row)
     return found
+
+
+def newest_contracts(
+    tenant_id: UUID, names: Collection[str], *, versions: Mapping[str, str] | None = None
+) -> dict[str, ContractVersion]:
+    """The version of each named tool that is used where `versions` names a version or a range for it, or does not.
+
+    A tool for which none is named never comes to a weaker version by itself (`ledger.rules.versions`).
+    """
+    found = {}
+    for name, rows in contracts_in_force(tenant_id, names).items():
+        row = _chosen(rows, (versions or {}).get(name, ""))
+        if row is not None:
+            found[name] = row
+    return found
+
+
+def _chosen(rows: list[ContractVersion], wanted: str) -> ContractVersion | None:
+    # Nearly always nothing was ever weakened, and no document need be read.
+    if not wanted and not any(row.weakens for row in rows):
+        return rows[-1]
+    steps = [Step(row.version, row.compared_with, bool(row.weakens), _reader(row)) for row in rows]
+    place = choose(steps, wanted)
+    return None if place is None else rows[place]
+
+
+def _reader(row: ContractVersion) -> Callable[[], Contract]:
+    return lambda: stored(bytes(row.document), expected_digest=row.digest)
 
 
 def policy_version(tenant_id: UUID, kind: str, version: str) -> PolicyVersion | None:

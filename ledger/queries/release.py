@@ -33,7 +33,8 @@ class Place(NamedTuple):
 class Release(NamedTuple):
     """An action and everything of the record that its release depends on, as one statement saw it.
 
-    `now` is the clock of the database while it did; `contract_digest` is that of the document as it is stored.
+    `now` is the clock of the database while it did; `contract_digest` is that of the stored document, if
+    it is in force.
     """
 
     now: datetime
@@ -62,6 +63,7 @@ SELECT clock_timestamp(), {", ".join(f"a.{name}" for name in _COLUMNS)},
     a.relation = '' AND EXISTS (SELECT FROM ledger_unwinding u WHERE u.tenant_id = $1 AND u.run_id = a.run_id),
     a.mutating AND EXISTS (SELECT FROM ({repeats(key="a.operation_key", at="$3")}) r WHERE r.id <> a.id),
     (SELECT encode(sha256(c.document), 'hex') FROM ledger_contractversion c
+        JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id AND s.state = 'REGISTERED'
         WHERE c.tenant_id = $1 AND c.name = a.tool AND c.version = a.tool_version),
     (SELECT i.key_hash FROM ledger_idempotency i WHERE i.tenant_id = $1 AND i.action_id = a.id),
     d.origin, d.index, d.signed_size, d.current

@@ -210,7 +210,7 @@ MACHINES: dict[str, frozenset[tuple[str, str]]] = {
     "agent": frozenset({("", "REGISTERED"), ("REGISTERED", "REVOKED"), ("REVOKED", "REGISTERED")}),
     "executor": frozenset({("", "REGISTERED"), ("REGISTERED", "REVOKED"), ("REVOKED", "REGISTERED")}),
     "system": frozenset({("", "REGISTERED")}),
-    "contract": frozenset({("", "REGISTERED")}),
+    "contract": frozenset({("", "REGISTERED"), ("", "PENDING"), ("PENDING", "REGISTERED"), ("PENDING", "DECLINED")}),
     "policy": frozenset({("", "ACTIVE"), ("ACTIVE", "SUPERSEDED")}),
     "session": frozenset({("", "OPEN"), ("OPEN", "CLOSED")}),
     "approval": frozenset(
