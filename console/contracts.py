@@ -15,6 +15,7 @@ from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.lint import Finding, find_unregistered
+from ledger.rules.weakenings import weakenings
 from reviews.checks import catalogue
 
 
@@ -33,6 +34,16 @@ def validated(document: dict[str, Any]) -> Contract:
 def findings_now(known: Contract, systems: Collection[str]) -> tuple[Finding, ...]:
     """The findings of a contract, with those that depend on which systems are registered at this moment."""
     return (*known.findings, *find_unregistered(_systems_of(known), systems))
+
+
+def find_weaker(tenant_id: UUID, contract: Contract) -> tuple[Finding, ...]:
+    """In what a document is weaker than the version of its tool that is in force, as findings of the linter."""
+    before = registered.contracts_in_force(tenant_id, [contract.name]).get(contract.name)
+    if not before:
+        return ()
+    known = contracts.stored(bytes(before[-1].document), expected_digest=before[-1].digest)
+    fix = f"It waits for a second person once it is sent; version {known.version} is in force."
+    return tuple(Finding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
 
 
 def registered_systems(tenant_id: UUID) -> frozenset[str]:

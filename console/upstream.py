@@ -29,11 +29,17 @@ class System:
     name: str
     pattern: str
     settings: dict[str, Any]
+    proposal: dict[str, Any] | None
     health: Any
     standing: Standing
     debt: Debt
     limits: dict[str, int]
     stop: Stop | None
+
+
+def sender(system: Any) -> UUID | None:
+    """Who sent the change of a system that waits."""
+    return UUID(system.proposal["by"]) if system.proposal else None
 
 
 def every(tenant_id: UUID, *, at: datetime) -> list[System]:
@@ -49,6 +55,7 @@ def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str,
         name=row.name,
         pattern=row.pattern,
         settings=row.settings,
+        proposal=row.proposal,
         health=health,
         standing=circuit.standing(systems.circuit_of(health), at=at),
         debt=after.debt(tenant_id, row.id, at=at),

@@ -128,6 +128,7 @@ pages: list[URLPattern | URLResolver] = [
     path("contracts/<str:contract_name>/<str:contract_version>", contracts.contract, name="contract"),
     path("contracts/<str:contract_name>/<str:contract_version>/answer", contracts.answer, name="contract-answer"),
     path("systems", systems.page, name="systems"),
+    path("systems/<uuid:system_id>/answer", systems.answer, name="system-answer"),
     path("systems/<uuid:system_id>/stop", systems.stop, name="system-stop"),
     path("systems/<uuid:system_id>/resume", systems.resume, name="system-resume"),
     path("audit", audit.browse, name="audit"),

@@ -76,10 +76,16 @@ class SystemHealth(Answer):
     stopped_because: str | None
 
 
+class SystemChange(Answer):
+    pattern: str
+    settings: dict[str, Any]
+
+
 class System(Answer):
     name: str
     pattern: str
     settings: dict[str, Any]
+    waits: SystemChange | None = Field(description="A change that waits for a second person.")
 
 
 class SystemSeen(System):

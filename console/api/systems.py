@@ -12,9 +12,12 @@ from ninja import Query, Router
 from console import upstream
 from console.api import answers, pages, rate
 from console.api.caller import admits, caller_of
-from console.api.edge import after_commit, answer, in_tenancy
+from console.api.edge import after_commit, answer, in_tenancy, once
 from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
-from ledger.operations import book
+from console.api.staff_schemas import SecondWordBody
+from console.people.queries import is_same_person
+from console.step_up import is_proven
+from ledger.operations import second_person
 from ledger.queries import registered
 from ledger.rules.refusals import Refused
 from reviews import queries as after
@@ -40,8 +43,8 @@ class TooLarge(Refused):
 
 @router.post(
     "/systems",
-    summary="Register an authoritative system; its credential is a file, never sent here",
-    response={201: answers.System},
+    summary="Register an authoritative system; its credential is a file, and moving a known one waits (202)",
+    response={201: answers.System, 202: answers.System},
 )
 @admits(*OPERATORS)
 @in_tenancy
@@ -51,7 +54,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     changes.check_settings(body.pattern, body.settings)
     limits = limits_of(body.settings)
     mapping_of(body.settings)
-    row = book.register_system(
+    row, waits = second_person.send_system(
         tenant_id=caller.tenant_id,
         name=body.name,
         pattern=body.pattern,
@@ -59,8 +62,38 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
         actor=caller.actor,
         at=timezone.now(),
     )
-    lanes.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return answer({"name": row.name, "pattern": row.pattern, "settings": row.settings}, 201)
+    if not waits:
+        lanes.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
+    return answer(_registered(row), 202 if waits else 201)
+
+
+@router.post(
+    "/systems/{name}/answer",
+    summary="The second person's word on a change of where a system is, or of how it is read",
+    response=answers.System,
+)
+@admits("operator", "administrator")
+def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _answer_system(request, name, body, proven))
+
+
+def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+    caller = caller_of(request)
+    known = registered.system(caller.tenant_id, name)
+    if known is None:
+        raise systems.NoSuchSystem
+    row = systems.answer_change(
+        tenant_id=caller.tenant_id,
+        name=name,
+        accept=body.confirm,
+        reason=body.reason,
+        by=caller.actor,
+        is_sender=is_same_person(caller.tenant_id, upstream.sender(known), caller.actor.id),
+        is_proven=proven,
+        at=timezone.now(),
+    )
+    return answer(_registered(row))
 
 
 @router.get(
@@ -185,6 +218,12 @@ def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
     return answer({"taken": True}, 202)
 
 
+def _registered(row: Any) -> dict[str, Any]:
+    asked = row.proposal or {}
+    waits = {part: asked[part] for part in ("pattern", "settings")} if asked else None
+    return {"name": row.name, "pattern": row.pattern, "settings": row.settings, "waits": waits}
+
+
 def _system(seen: upstream.System) -> dict[str, Any]:
     health = seen.health
     shown = {
@@ -210,6 +249,7 @@ def _system(seen: upstream.System) -> dict[str, Any]:
         "name": seen.name,
         "pattern": seen.pattern,
         "settings": seen.settings,
+        "waits": {part: seen.proposal[part] for part in ("pattern", "settings")} if seen.proposal else None,
         "health": shown,
     }
 

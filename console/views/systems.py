@@ -7,13 +7,19 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from console import upstream
+from console import contract_diff, upstream
+from console.account import names
 from console.forms import Lift
 from console.http import Request, back_to, in_tenant
+from console.people.forms import SecondWord
+from console.people.queries import is_same_person
+from console.sign_in.freshness import is_fresh
+from console.step_up import is_proven
+from ledger.operations.second_person import ProofNeeded
 from ledger.queries import registered
 from reviews import queries as after
 from reviews.operations import systems as operations
@@ -30,14 +36,21 @@ STOPS = {
 
 @in_tenant()
 def page(request: Request) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: Request, *, word: SecondWord | None = None, status: int = 200) -> HttpResponse:
     tenant = request.tenant
     context = {
         "here": "systems",
         "systems": [_shown(request, each) for each in upstream.every(tenant.id, at=request.as_of)],
         "spending": upstream.spending(tenant.id, at=request.as_of),
         "may_stop": "operator" in request.caller.roles,
+        "may_answer": bool({"operator", "administrator"} & request.caller.roles),
+        "word": word or SecondWord(),
+        "is_fresh": is_fresh(request),
     }
-    return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context)
+    return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
 
 
 @in_tenant("operator")
@@ -53,6 +66,35 @@ def stop(request: Request, system_id: UUID) -> HttpResponse:
     else:
         messages.error(request, "Nothing was stopped: say why.")
     return back_to(request, reverse("systems", args=[request.tenant.slug]))
+
+
+@in_tenant("administrator", "operator")
+@require_POST
+def answer(request: Request, system_id: UUID) -> HttpResponse:
+    """The second person's word on a change of where a system is, or of how it is read."""
+    form, known = SecondWord(request.POST), registered.system_by_id(request.tenant.id, system_id)
+    if known is None:
+        raise Http404
+    if not form.is_valid():
+        return _page(request, word=form, status=422)
+    yes = form.cleaned_data["to"] == "confirm"
+    try:
+        operations.answer_change(
+            tenant_id=request.tenant.id,
+            name=known.name,
+            accept=yes,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_sender=is_same_person(request.tenant.id, upstream.sender(known), request.caller.actor.id),
+            is_proven=is_proven(request, *form.proof()),
+            at=request.as_of,
+        )
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, word=form, status=403)
+    said = f"Confirmed. {known.name} is read so from now on." if yes else f"Declined. {known.name} is read as before."
+    messages.success(request, said)
+    return redirect("systems", request.tenant.slug)
 
 
 @in_tenant("operator")
@@ -77,6 +119,19 @@ def _name(request: Request, system_id: UUID) -> str:
     return row.name
 
 
+def _waits(request: Request, seen: upstream.System) -> dict[str, Any]:
+    """A change that waits: what would differ, who sent it, and whether that was the reader."""
+    assert seen.proposal is not None
+    by = upstream.sender(seen)
+    wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}
+    return {
+        "changes": contract_diff.changes({"pattern": seen.pattern, "settings": seen.settings}, wanted),
+        "by": names(request.tenant.id).get(by, "a program") if by else "",
+        "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
+        "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
+    }
+
+
 def _shown(request: Request, seen: upstream.System) -> dict[str, Any]:
     tenant = request.tenant
     hooks = after.hooks_of(tenant.id, seen.id)
@@ -85,6 +140,7 @@ def _shown(request: Request, seen: upstream.System) -> dict[str, Any]:
     stands = "NEVER" if seen.health.last_read_at is None else str(seen.standing)
     return {
         "seen": seen,
+        "waits": _waits(request, seen) if seen.proposal else None,
         "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
         "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
         "limits": [{"word": _said(name), "value": value} for name, value in seen.limits.items()],

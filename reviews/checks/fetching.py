@@ -1,7 +1,8 @@
 """Asking a registered system over HTTP: bounded, never redirected, never elsewhere.
 
-1. Only the system's own addresses are asked. A path that a contract or an answer gives can choose no other
-   host, and a redirect is an answer like any other: it is never followed from here.
+1. Only the system's own addresses are asked, and a secret leaves the loopback address only under TLS. A path that a
+   contract or an answer gives can choose no other host, and a redirect is an answer like any other: it is never
+   followed from here.
 2. An answer is bounded in bytes, and all of it in time. The machine's proxy settings are not used.
 3. No answer, an overload and a refused password are outages: somebody can mend them, and then the system
    answers. A right that the credential lacks is none: looking this way never works.
@@ -27,6 +28,7 @@ import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import Limit, socket_of, until
+from reviews.rules.addresses import is_loopback
 
 __all__ = ["Answer", "Site", "behind", "origin", "segment", "site", "trusted_as", "until"]
 
@@ -34,6 +36,7 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_AGE_S = 300
 """How old an answer may call itself, clocks that differ included; a system's setting `max_age_s` may say otherwise."""
 AGENT = "counterfoil-readback"
+_SECRET = frozenset({"authorization", "x-vault-token"})
 _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
 
 
@@ -90,6 +93,9 @@ class Site:
         ca_file: str | None = None,
     ) -> None:
         self.address = _address(address)
+        secret = auth is not None or bool(_SECRET & {name.lower() for name in headers or {}})
+        if secret and self.address.scheme != "https" and not is_loopback(self.address.host):
+            raise CheckFailed(f"{self.address.host} is asked without TLS, so no secret is sent to it.", retryable=False)
         self.limit = Limit(until)
         self.client = httpx.Client(
             headers={

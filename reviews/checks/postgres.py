@@ -6,18 +6,19 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
 
 from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.limits import Limit, until
+from reviews.rules.addresses import is_loopback
 
 _ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
 
@@ -63,6 +64,7 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
     )
     try:
         text = make_conninfo(given.get("url", ""), **address, options=limits, application_name="readback")
+        text = make_conninfo(text, **_sealed(conninfo_to_dict(text)))
         connection = psycopg.connect(
             text,
             autocommit=True,
@@ -77,6 +79,17 @@ def _connection(system: SystemAccess, timeout_s: float) -> psycopg.Connection[Ro
     connection.read_only = True
     set_json_loads(partial(json.loads, parse_float=str), connection)
     return connection
+
+
+def _sealed(given: Mapping[str, Any]) -> dict[str, str]:
+    """What makes a password leave the loopback address under TLS alone; settings that say otherwise are refused."""
+    hosts = str(given.get("hostaddr") or given.get("host") or "/").split(",")
+    if not given.get("password") or all(map(is_loopback, hosts)):
+        return {}
+    asked = given.get("sslmode")
+    if asked not in (None, "require", "verify-ca", "verify-full"):
+        raise CheckFailed(f"{hosts[0]} is asked without TLS (sslmode {asked}), so no secret is sent.", retryable=False)
+    return {} if asked else {"sslmode": "require"}
 
 
 def standing(connection: psycopg.Connection[Row]) -> Row:

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -37,6 +38,7 @@ from redis.retry import Retry
 from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
 from reviews.checks.limits import Limit, answering, until
+from reviews.rules.addresses import is_loopback
 from reviews.rules.reading import NOT_FRESH
 
 PAGE = 500
@@ -205,6 +207,9 @@ def _connected(system: SystemAccess, timeout_s: float) -> redis.Redis:
     address = system.credential.get("url") or system.settings.get("url")
     if not isinstance(address, str):
         raise CheckFailed("The system has no address.", retryable=False)
+    parts = urlsplit(address)
+    if parts.scheme == "redis" and parts.password and not is_loopback(parts.hostname or ""):
+        raise CheckFailed("The broker is asked without TLS (rediss), so no secret is sent to it.", retryable=False)
     try:
         return redis.Redis.from_url(
             address,

@@ -25,7 +25,7 @@ from ledger.rules.policies import DecidingPolicy, Numbers
 from reviews import queries
 from reviews.checks.interface import SystemAccess
 from reviews.operations import observations
-from reviews.rules import observe
+from reviews.rules import addresses, observe
 from reviews.rules.observe import Observation
 from reviews.rules.reading import Reading, restored, shown
 
@@ -216,7 +216,9 @@ def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | Non
         credential = json.loads(path.read_text())
     except (OSError, ValueError):
         return None, f"There is no credential for the system {system.name}."
-    access = SystemAccess(
-        name=system.name, pattern=system.pattern, settings=dict(system.settings), credential=credential
-    )
-    return access, ""
+    if not isinstance(credential, dict):
+        return None, f"The credential for the system {system.name} is no JSON object."
+    own, fault = addresses.resolve(system.settings, credential)
+    if fault:
+        return None, f"The system {system.name} is not asked. {fault}"
+    return SystemAccess(name=system.name, pattern=system.pattern, settings=own, credential=credential), ""

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import connection
 
 from ledger.operations import record as ledger
+from ledger.operations import second_person
 from ledger.queries import registered
 from ledger.rules.contract import Contract
 from ledger.rules.envelope import instant
@@ -240,6 +241,33 @@ def resume_releasing(*, tenant_id: UUID, name: str, reason: str, by: ledger.Acto
         raise NotStopped
     Health.objects.filter(tenant_id=tenant_id, system_id=row.system_id).update(stopped_at=None, stopped_because="")
     _tell(row, ledger.Happening(kind="releasing_resumed", detail={"reason": reason[:1000]}), by, at=at)
+
+
+def answer_change(
+    *,
+    tenant_id: UUID,
+    name: str,
+    accept: bool,
+    reason: str,
+    by: ledger.Actor,
+    is_sender: bool,
+    is_proven: bool,
+    at: datetime,
+) -> Any:
+    """The second person's word on a change of a system; with a yes, its limits hold from now on too."""
+    row = second_person.answer_system(
+        tenant_id=tenant_id,
+        name=name,
+        accept=accept,
+        reason=reason,
+        by=by,
+        is_sender=is_sender,
+        is_proven=is_proven,
+        at=at,
+    )
+    if accept:
+        lanes.configure(tenant_id=tenant_id, system_id=row.id, limits=limits_of(row.settings))
+    return row
 
 
 def _named(tenant_id: UUID, name: str) -> Health:

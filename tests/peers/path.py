@@ -33,6 +33,7 @@ from ledger.tenancy import tenancy
 from reviews import queries as after
 from reviews.checks import catalogue
 from reviews.operations import observations, readings, verification
+from reviews.rules import addresses
 from reviews.rules.account import QUESTIONS, sentences
 from reviews.rules.discrepancies import INDICATORS
 from tests.peers.errand import TOOL, Errand
@@ -141,7 +142,8 @@ class Office:
         """The system alone: where it is, and the credential for it."""
         folder = self.secrets / "systems" / self.slug
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "place.json").write_text(json.dumps(errand.credential))
+        named = [f"{host}:{port}" if port else host for host, port in addresses._addresses(errand.settings)]
+        (folder / "place.json").write_text(json.dumps(dict(errand.credential) | {"addresses": named}))
         with tenancy(self.tenant):
             book.register_system(
                 tenant_id=self.tenant,

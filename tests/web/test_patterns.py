@@ -234,7 +234,9 @@ def test_what_a_cache_remembers_is_tagged_and_reconciles_nothing(
     )
     counter.open(secrets_dir, document)
     counter.operator_key.post("/systems", {"name": "processor", "pattern": "payments", "settings": {"url": processor}})
-    (secrets_dir / "systems" / "orchid" / "processor.json").write_text('{"token": "rk_test"}')
+    (secrets_dir / "systems" / "orchid" / "processor.json").write_text(
+        json.dumps({"token": "rk_test", "url": processor})
+    )
     started = counter.begun()
     named = {"key": started["idempotency_key"], "order": ORDER["order_id"]}
     made = {"id": "ch_1", "object": "charge", "amount": 1250, "currency": "eur", "status": "succeeded"}

@@ -207,6 +207,19 @@ def tenant_of(shop: Workshop) -> Any:
     return record.tenant(shop.slug)
 
 
+def test_the_linter_compares_with_the_version_in_force(shop: Workshop):
+    from console import contracts
+    from console.management.commands import lint_contract
+
+    found = lint_contract._findings(contracts.validated(weaker()), shop.tenant)
+    said = {each.code: each.told for each in found}
+    assert said["CLASS_LOWERED"] == (
+        "Its class falls from MEDIUM_RISK_WRITE to LOW_RISK_INTERNAL."
+        " It waits for a second person once it is sent; version 1.0.0 is in force."
+    )
+    assert "CLASS_LOWERED" not in {each.code for each in lint_contract._findings(contracts.validated(weaker()), None)}
+
+
 def test_a_stronger_version_waits_for_nobody(shop: Workshop):
     document = contract(TOOL) | {"version": "1.1.0", "approval_required": True}
     assert shop.operator_key.post("/contracts", document).status_code == 201

@@ -1,8 +1,9 @@
 """`manage.py lint_contract FILE…`: what is wrong with contract documents, before anything is registered.
 
 A file holds one document or a list of them. Without --tenant nothing is asked of the database; with it, the systems
-that a document names are looked up there too. Errors would refuse the registration; warnings are findings of the
-linter, each with its fix. Exit 1 where there is an error, with --strict also where there is a warning.
+that a document names are looked up there too, and each document is compared with the version in force. Errors would
+refuse the registration; warnings are findings of the linter, each with its fix. Exit 1 where there is an error, with
+--strict also where there is a warning.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def _findings(contract: Contract, tenant_id: UUID | None) -> tuple[Finding, ...]
     if tenant_id is None:
         return contract.findings
     with tenancy(tenant_id):
-        return contracts.findings_now(contract, contracts.registered_systems(tenant_id))
+        weaker = contracts.find_weaker(tenant_id, contract)
+        return (*contracts.findings_now(contract, contracts.registered_systems(tenant_id)), *weaker)
 
 
 def _line(told: Told) -> str:
