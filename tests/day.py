@@ -87,11 +87,22 @@ def spend(shop: Workshop, clock: Clock) -> list[Sent]:
 def register(shop: Workshop) -> None:
     shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases"})
     answer_for(shop)
+    wait_for_a_second_person(shop)
     shop.operator_key.post("/contracts", json.loads((CONTRACTS / "issue_refund.json").read_text()))
     shop.operator_key.post("/agents", {"agent_id": "temp", "version": "1", "tools": []})
     shop.operator_key.post("/agents/temp/revoke", {"reason": "It was a trial."})
     shop.operator_key.post("/policies/recovery", {"version": "2", "document": {"table": "built-in"}})
     shop.register(executor_id="second")
+
+
+def wait_for_a_second_person(shop: Workshop) -> None:
+    """A weaker contract and a system that moves, both declined."""
+    declined = {"confirm": False, "reason": "Nobody asked for it."}
+    known = shop.operator_key.get("/contracts/delete_document/1.0.0").json()["document"]
+    shop.operator_key.post("/contracts", known | {"version": "0.9.0", "side_effect_class": "EPHEMERAL_WRITE"})
+    shop.operator.post("/contracts/delete_document/0.9.0/answer", declined)
+    shop.operator_key.post("/systems", {"name": "shop", "pattern": "databases", "settings": {"host": "127.0.0.2"}})
+    shop.operator.post("/systems/shop/answer", declined)
 
 
 def answer_for(shop: Workshop) -> None:

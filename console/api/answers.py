@@ -31,6 +31,12 @@ class Finding(Answer):
     detail: str
 
 
+class Weakening(Answer):
+    code: str
+    path: str
+    detail: str
+
+
 class ContractVersion(Answer):
     name: str
     version: str
@@ -38,7 +44,7 @@ class ContractVersion(Answer):
     lint: list[Finding]
     state: str = Field(description="REGISTERED: in force. PENDING: weaker, waits for a second person. DECLINED.")
     compared_with: str | None = Field(description="The version that was in force when it was sent.")
-    weakens: list[Finding] = Field(description="In what it is weaker than that one.")
+    weakens: list[Weakening] = Field(description="In what it is weaker than that one.")
 
 
 class Contract(ContractVersion):

@@ -35,9 +35,9 @@ OPERATORS = ("oper", "operator", "administrator")
 
 @router.post(
     "/contracts",
-    summary="Register a contract document; a used version is immutable, a weaker one waits (202) for a second person",
+    summary="Register a contract document; a used version is immutable, a weaker one waits for a second person",
     openapi_extra=body_of("ContractDocument"),
-    response={201: answers.ContractVersion, 202: answers.ContractVersion},
+    response={201: answers.ContractVersion},
 )
 @admits(*OPERATORS)
 @in_tenancy
@@ -46,8 +46,7 @@ def register_contract(request: HttpRequest) -> HttpResponse:
     # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
     contract = validated(contracts.read(request.body))
     row = book.register_contract(tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now())
-    told = _contracts(caller.tenant_id, [row])(row)
-    return answer(told, 202 if told["state"] == "PENDING" else 201)
+    return answer(_contracts(caller.tenant_id, [row])(row), 201)
 
 
 @router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])

@@ -43,8 +43,8 @@ class TooLarge(Refused):
 
 @router.post(
     "/systems",
-    summary="Register an authoritative system; its credential is a file, and moving a known one waits (202)",
-    response={201: answers.System, 202: answers.System},
+    summary="Register an authoritative system; its credential is a file, and moving a known one waits for two",
+    response={201: answers.System},
 )
 @admits(*OPERATORS)
 @in_tenancy
@@ -64,7 +64,7 @@ def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
     )
     if not waits:
         lanes.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
-    return answer(_registered(row), 202 if waits else 201)
+    return answer(_registered(row), 201)
 
 
 @router.post(

@@ -58,6 +58,7 @@ def test_any_altered_field_breaks_the_seal(name):
         "tools": ("issue_refund", "drop_database"),
         "output_tags": (),
         "registered_at": NOW + timedelta(microseconds=1),
+        "versions": {"issue_refund": "*"},
     }
 
     with pytest.raises(RegistryFingerprintMismatch):

@@ -59,10 +59,9 @@ def books(shop: Workshop, secrets_dir: Path) -> Workshop:
 def test_a_key_moves_no_known_system(books: Workshop):
     """The attack: settings of a known system lead its password to a host of one's choice."""
     sent = books.operator_key.post("/systems", MOVED)
-    assert sent.status_code == 202
     assert sent.json()["settings"] == SYSTEM["settings"] == settings_of(books)
     assert sent.json()["waits"] == {"pattern": "databases", "settings": MOVED["settings"]}
-    assert books.operator_key.post("/systems", SYSTEM | {"pattern": "payments"}).status_code == 202
+    assert books.operator_key.post("/systems", SYSTEM | {"pattern": "payments"}).json()["pattern"] == "databases"
     word = {"confirm": True, "reason": REASON, "password": PASSWORD}
     for key in (books.operator_key, books.agent, books.executor):
         assert key.post("/systems/books/answer", word).status_code == 403
@@ -94,7 +93,7 @@ def test_what_says_nothing_of_its_place_changes_at_once(books: Workshop):
 
 def test_a_second_person_confirms_with_proof_and_the_sender_never(books: Workshop):
     ada = administrator_of(books)
-    assert ada.post("/systems", MOVED).status_code == 202
+    assert ada.post("/systems", MOVED).json()["waits"]
     refused = answer(books)
     assert (refused.status_code, refused.json()["code"]) == (403, "SECOND_PERSON_NEEDED")
     assert answer(books, "ben@orchid", password=None).json()["code"] == "STEP_UP_REQUIRED"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from ledger.operations import book
+from ledger.operations import record as ledger
+from ledger.tenancy import tenancy
 from tests.seals import seal_up
 from tests.till import Counter
 from tests.visitors import words
@@ -61,7 +65,9 @@ def test_a_refund_that_is_not_there_is_not_verified(
 def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
     system = {"name": "documents", "pattern": "filesystems"}
     settings = {"root": str(tmp_path / "documents"), "consistency": "REPLICA"}
-    assert shop.operator_key.post("/systems", system | {"settings": settings}).status_code == 201
+    with tenancy(shop.tenant):
+        at, by = datetime.now(UTC), ledger.SYSTEM
+        book.register_system(tenant_id=shop.tenant, **system, settings=settings, actor=by, at=at)
     started = shop.started()
     (tmp_path / "documents" / "policies" / "returns.md").unlink()
     shop.observe(started)
@@ -152,8 +158,7 @@ def unreadable(shop: Workshop) -> Workshop:
 
     document = contract("delete_document") | {"version": "9.0.0", "unverifiable_acknowledged": True}
     del document["verification"]
-    answer = shop.operator_key.post("/contracts", document)
-    assert answer.status_code == 201, answer.content
+    shop.weaken(document)
     return shop
 
 
