@@ -62,7 +62,7 @@ def settling(shop):
     )
 
 
-@pytest.mark.req("R-CP-01", "R-VD-03", "R-VD-17")
+@pytest.mark.req("R-CP-01", "R-VD-03")
 def test_a_row_that_was_written_is_a_success(office, shop):
     ended = office.carry_out(refunding(shop), lambda work: refund(shop, work))
     succeeded(ended)

@@ -6,6 +6,7 @@ import re
 from html import unescape
 from typing import Any
 
+import psycopg
 import pytest
 from django.utils import timezone
 
@@ -19,7 +20,7 @@ from console.notices.wording import letter
 from ledger.queries import record
 from ledger.tenancy import tenancy
 from tests.web.test_watching import calls
-from tests.workshop import Clock, Workshop, contract
+from tests.workshop import Clock, Workshop, contract, workshop
 
 
 def page(person: Any, path: str, status: int = 200) -> str:
@@ -140,6 +141,30 @@ def test_an_agent_is_revoked_in_two_steps_and_once(shop: Workshop):
         agent = Agent.objects.get(agent_id="librarian")
         kinds = [event.kind for event, _, _ in record.history(shop.tenant, agent.id)]
     assert kinds == ["agent_registered", "agent_revoked"]
+
+
+@pytest.mark.req("R-UI-18")
+def test_the_registry_shows_entries_and_versions_checks_each_fingerprint_and_revokes(
+    committed_db: Any, superuser_connection: psycopg.Connection
+):
+    shop = workshop("orchid").set_up()
+    version = {"agent_id": "librarian", "version": "2", "tools": ["delete_document"]}
+    fingerprint = shop.operator_key.post("/agents", version).json()["fingerprint"]
+    assert "/t/orchid/agents/librarian" in links(page(shop.operator, "agents"), "agents/")
+
+    def versions() -> list[tuple[str, str]]:
+        rows = page(shop.operator, "agents/librarian").split('id="versions"')[1].split("</section>")[0]
+        return re.findall(r'<th scope="row">(\d+).*?(holds|broken)</span>', rows, re.DOTALL)
+
+    assert versions() == [("2", "holds"), ("1", "holds")]
+    assert f'title="{fingerprint}"' in page(shop.operator, "agents/librarian")
+    with superuser_connection.transaction():
+        superuser_connection.execute("ALTER TABLE approvals_agentversion DISABLE TRIGGER ALL")
+        superuser_connection.execute("UPDATE approvals_agentversion SET tools = '[\"everything\"]' WHERE version = '1'")
+    assert versions() == [("2", "holds"), ("1", "broken")]
+    shop.operator.client.post("/t/orchid/agents/librarian/revoke", {"reason": "It probes.", "confirmed": "librarian"})
+    assert revoked(shop)
+    assert re.search(r"revoked\s*</span>", page(shop.operator, "agents"))
 
 
 def revoked(shop: Workshop) -> bool:

@@ -56,14 +56,20 @@ def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, cloc
     assert all(one["freshness"].startswith("lsn") and one["pointer"] for one in readings)
 
 
-@pytest.mark.req("R-VD-15")
+@pytest.mark.req("R-VD-15", "R-RI-04")
 @pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
 def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
     if sent:
         critical.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
     action_id = told(critical, clock)
-    assert critical.report(action_id)["trust_level"] == 3
-    assert critical.report(action_id)["completed"] is False
+    assert critical.state(action_id) == "RECONCILED_SUCCESS"
+    report = critical.report(action_id)
+    assert (report["code"], report["completed"], report["trust_level"]) == (
+        "VERIFIED_RECONCILIATION_IN_PROGRESS",
+        False,
+        3,
+    )
+    assert report["text"] == "The system of record has been read. The result is not final yet."
     seal_up()
     # The trace is its agent's to send. Without one the action is not fit for replay, and done all the same.
     assert critical.report(action_id)["trust_level"] == highest
