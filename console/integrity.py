@@ -8,7 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from ledger.management import log_check as walks
-from ledger.management.commands.verify_ledger import LAST, SUBJECTS, verify_range
+from ledger.management.commands.verify_ledger import (
+    LAST,
+    SUBJECTS,
+    check_checkpoints,
+    check_whole_tenant,
+    verify_range,
+)
 from ledger.operations import integrity
 from ledger.queries import integrity as queries
 from ledger.queries import log, log_check, proofs, storage
@@ -36,6 +42,9 @@ def _record(tenant: Any, row: Any) -> bool:
     page = storage.subject_ids(tenant.id, after=row.place, limit=SUBJECTS)
     upto = page[-1] if len(page) == SUBJECTS else LAST
     seen = verify_range(tenant.id, tenant.origin, row.place, upto)
+    if upto == LAST:
+        check_whole_tenant(tenant.id)
+        check_checkpoints(tenant.id)
     counted = {name: seen[name] for name in ("subjects", "events", "evidence", "erased")}
     integrity.advance(row, seen=counted, place=upto, phase="LOG" if upto == LAST else "RECORD")
     return True

@@ -19,6 +19,7 @@ from console.people.rules import Change
 from ledger.operations import record as ledger
 from ledger.rules import sealing
 from ledger.rules.canonical import digest
+from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 from ledger.tenancy import ask, tenancy
 
@@ -85,12 +86,21 @@ def create_key(
             expires_at=expires_at,
         )
         maker = queries.place_of(tenant_id, by.id) if by.kind == "person" else None
+        detail = {
+            "kind": kind,
+            "key_actor": str(row.actor_id),
+            "name": name,
+            "hash": row.hash,
+            "scopes": row.scopes,
+            "expires_at": instant(expires_at) if expires_at else None,
+            "person": str(maker.person_id) if maker else None,
+        }
         if maker is not None:
             # What the key does is done for whoever made it: they do not decide on it.
             roster.identify(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
         ledger.append(
             ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
-            ledger.Happening(kind="key_issued", to="ISSUED", detail={"kind": kind, "key_actor": str(row.actor_id)}),
+            ledger.Happening(kind="key_issued", to="ISSUED", detail=detail),
             actor=by,
             at=at,
         )

@@ -486,6 +486,8 @@ class Tip(models.Model):
     signed_size = models.BigIntegerField()
     signed_at = models.DateTimeField(null=True)
     note = models.BinaryField(null=True)
+    # The size of the newest checkpoint that is kept for good.
+    kept_size = models.BigIntegerField(null=True)
 
     class Meta:
         constraints = [
@@ -497,7 +499,7 @@ class Tip(models.Model):
 
 
 class Checkpoint(models.Model):
-    """A signed checkpoint that is kept for good."""
+    """A signed checkpoint that is kept for good; `before` is the size of the one that was kept before it, or 0."""
 
     pk = models.CompositePrimaryKey("tenant_id", "log", "size")
     tenant_id = models.UUIDField()
@@ -505,6 +507,7 @@ class Checkpoint(models.Model):
     size = models.BigIntegerField()
     note = models.BinaryField()
     signed_at = models.DateTimeField()
+    before = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return f"{self.log}: {self.size}"

@@ -13,12 +13,31 @@ from typing import Any
 
 from django.apps import apps
 
+from ledger.rules.rebuilding import RecordTable
+
 
 def told(name: str) -> list[Any]:
     """What each app's `record_register` calls `name`, in the order of the apps."""
     modules = [f"{config.name}.record_register" for config in apps.get_app_configs()]
     found = [import_module(module) for module in modules if find_spec(module) is not None]
     return [getattr(module, name) for module in found if hasattr(module, name)]
+
+
+@cache
+def record_tables() -> tuple[RecordTable, ...]:
+    """Every table whose rows follow from events."""
+    return tuple(table for each in told("RECORD_TABLES") for table in each)
+
+
+@cache
+def tables_of(kind: str) -> tuple[RecordTable, ...]:
+    """The tables of which a subject of this kind has rows of its own."""
+    return tuple(table for table in record_tables() if table.place and kind in table.subjects)
+
+
+def tables_outside() -> Mapping[str, str]:
+    """The tables that are not compared with events, and why."""
+    return {model: reason for each in told("OUTSIDE") for model, reason in each.items()}
 
 
 @cache

@@ -11,6 +11,7 @@ from approvals.operations.registered import entry_of, registry_key
 from approvals.queries import agents
 from approvals.rules import registry
 from ledger.operations import record as ledger
+from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 
 
@@ -77,6 +78,8 @@ def _told(entry: registry.Entry) -> dict[str, Any]:
         **({"versions": dict(entry.versions)} if entry.versions else {}),
         "output_tags": list(entry.output_tags),
         "registered_by": entry.registered_by,
+        "registered_at": instant(entry.registered_at),
+        "model_tier": entry.model_tier,
     }
 
 

@@ -61,7 +61,7 @@ def decide(
         ledger.Happening(
             kind=_kind(tally),
             to=_STATES.get(tally.state),
-            detail=_told(row, tally) | dict(detail),
+            detail=_told(row, seen, at=at) | dict(detail),
             evidence=evidence,
         ),
         actor=actor,
@@ -107,13 +107,17 @@ def _kind(tally: Tally) -> str:
     return {"approved": "approved", "rejected": _KINDS.get(tally.code, "rejected")}.get(tally.state, "vote_cast")
 
 
-def _told(row: Vote, tally: Tally) -> dict[str, Any]:
+def _told(row: Vote, seen: Standing, *, at: datetime) -> dict[str, Any]:
+    tally = seen.tally
     told: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
     if row.delegated_by is not None:
         told["delegated_by"] = str(row.delegated_by)
     if tally.state == "open":
         return told | {"missing": tally.missing}
-    return told | {"deciding": [each.voter for each in tally.deciding]}
+    told["deciding"] = [each.voter for each in tally.deciding]
+    if tally.state == "approved":
+        told["release_by"] = instant(release_by(seen.terms, decided_at=at))
+    return told
 
 
 def _granted(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> ledger.Draft:

@@ -95,6 +95,7 @@ def _told(row: Delegation) -> dict[str, Any]:
         "tools": row.tools,
         "starts_at": instant(row.starts_at),
         "ends_at": instant(row.ends_at),
+        "reason": row.reason,
     }
 
 

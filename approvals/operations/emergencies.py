@@ -62,18 +62,24 @@ def use(
     """Grant the approval by one operator's signature, for minutes, and open the review of it."""
     rules, actor = _policy(approval.tenant_id), ledger.Actor("person", row.voter)
     used = _used(approval, row, rules.break_glass, at=at)
+    approval.release_by = emergency.release_by(policy_says=rules.release_by(decided_at=at), used_at=at)
     ledger.append(
         head,
         ledger.Happening(
             kind="break_glass_used",
             to="APPROVED",
-            detail={**detail, "emergency_id": str(used.id)},
+            detail={
+                **detail,
+                "verdict": row.verdict,
+                "groups": list(row.groups),
+                "emergency_id": str(used.id),
+                "release_by": instant(approval.release_by),
+            },
             evidence=evidence,
         ),
         actor=actor,
         at=at,
     )
-    approval.release_by = emergency.release_by(policy_says=rules.release_by(decided_at=at), used_at=at)
     Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
         state="APPROVED", decided_at=at, release_by=approval.release_by, emergency=True
     )
@@ -115,6 +121,7 @@ def _open_review(used: Emergency, rule: emergency.Rule, actor: ledger.Actor, *, 
             detail={
                 "approval_id": str(used.approval_id),
                 "action_id": str(used.action_id),
+                "reason": used.reason,
                 "reviewers": rule.reviewers,
                 "review_by": instant(used.review_by),
             },
@@ -145,7 +152,9 @@ def review(
     ledger.append(
         head,
         ledger.Happening(
-            kind="break_glass_reviewed", to="REVIEWED" if done else None, detail={"finding": finding, "reason": reason}
+            kind="break_glass_reviewed",
+            to="REVIEWED" if done else None,
+            detail={"finding": finding, "reason": reason, "person": person},
         ),
         actor=by,
         at=at,

@@ -232,17 +232,19 @@ def _mint(executor: Executor, head: ledger.Head, basis: Basis, *, by: ledger.Act
             expires_at=expires,
         )
     )
-    ledger.append(head, _minted(grant), actor=by, at=at)
+    ledger.append(head, _minted(grant, grants.token_hash(token)), actor=by, at=at)
     return Order(action.id, action.tool, action.tool_version, token, expires, action.approval_id)
 
 
-def _minted(grant: grants.Grant) -> ledger.Happening:
+def _minted(grant: grants.Grant, token_hash: str) -> ledger.Happening:
     return ledger.Happening(
         kind="grant_minted",
         detail={
             "jti": grant.jti,
             "executor_id": grant.terms.executor,
             "expires_at": instant(grant.expires_at),
+            "attempt": grant.terms.attempt,
+            "token_hash": token_hash,
             "epoch": grant.terms.epoch,
         },
     )

@@ -168,11 +168,16 @@ def _requested(
         "rules": approval.policy_row.split(", "),
         "risk": approval.risk,
         "terms": approval.terms,
+        "step_up": approval.step_up,
+        "policy_version": approval.policy_version,
+        "requester": str(approval.requester),
+        "editor": str(approval.editor) if approval.editor else None,
     }
     if found is not None:
         detail["before"] = {
             "baseline": str(found.pointer) if found.pointer else None,
             "baseline_digest": found.digest,
+            "preflight_digest": found.preflight.digest,
             "preflight": [each.document() for each in found.preflight.judged],
             "touches": found.preflight.touches,
             "raises": list(found.preflight.raises),

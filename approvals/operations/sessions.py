@@ -20,6 +20,8 @@ from approvals.queries.sessions import disclosed_contract
 from approvals.rules import pins, registry, relevance
 from ledger.operations import record as ledger
 from ledger.queries import registered
+from ledger.rules.canonical import canonical, digest
+from ledger.rules.envelope import instant
 from ledger.rules.refusals import Refused
 
 RECOVERY_AGENT = "recovery"
@@ -160,6 +162,13 @@ def _open_on_record(session: Session, *, at: datetime) -> None:
                 "on_failure": "compensate" if session.unwinds else "stop",
                 # Not in the envelope, which stays for years: whoever guesses the goal could check the guess with it.
                 "pin_hash": session.pin_hash,
+                "agent_version": session.agent_version,
+                "model_tier": session.model_tier,
+                "key_actor": str(session.key_actor),
+                "pinned_at": instant(session.pinned_at),
+                "pin_expires_at": instant(session.pin_expires_at),
+                "iteration_limit": session.iteration_limit,
+                "contract_digest": digest(canonical(session.contract)),
                 **({"on_behalf_of": str(session.on_behalf_of)} if session.on_behalf_of else {}),
             },
             evidence=(goal,),

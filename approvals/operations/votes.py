@@ -303,6 +303,8 @@ def _told(row: Vote, made: _Made) -> dict[str, Any]:
     return {
         "statement_hash": row.statement_hash,
         "evidence_class": row.evidence_class,
+        "person": str(row.person_id),
+        "credential_id": row.credential_id,
         "reason": row.reason,
         "reason_salt": made.salt.hex(),
         **made.extra,

@@ -384,11 +384,11 @@ def _propose(
 ) -> None:
     row.proposal = wanted | {"by": str(by.id), "by_person": str(by_person), "at": instant(at)}
     row.save(update_fields=["proposal"])
-    _say(row, kind, wanted, by, at=at)
+    _say(row, kind, wanted | {"by_person": str(by_person)}, by, at=at)
 
 
 def _enrol(row: Membership, *, at: datetime) -> None:
-    if row.is_reviewer and row.joined_at is not None and row.user.is_active:
+    if _may_approve(row):
         tenant_id, actor_id = row.tenant_id, row.actor_id
         roster.enter(tenant_id=tenant_id, actor_id=actor_id, person_id=row.person_id, groups=row.groups, at=at)
 
@@ -441,14 +441,31 @@ def _invitation(row: Membership, *, at: datetime) -> str:
 def _say(
     row: Membership, kind: str, detail: dict[str, Any], by: ledger.Actor, *, at: datetime, to: str | None = None
 ) -> None:
-    """An event of the member's subject, which begins with the first place that they are given."""
+    """An event of the member's subject, which begins with the first place that they are given.
+
+    Each says how the member stands after it, so that the rows can be held to the record.
+    """
+    stands = {
+        "actor": str(row.actor_id),
+        "person": str(row.person_id),
+        "user": str(row.user_id),
+        "groups": sorted(row.groups),
+        "given_by": str(row.given_by) if row.given_by else None,
+        "approver": _may_approve(row),
+        "waits": row.proposal is not None,
+    }
     is_known = record.subject_state(row.tenant_id, row.id) is not None
     head = (
         ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
         if is_known
         else ledger.Head(tenant_id=row.tenant_id, id=row.id, kind="member")
     )
-    ledger.append(head, ledger.Happening(kind=kind, to=to, detail=detail), actor=by, at=at)
+    ledger.append(head, ledger.Happening(kind=kind, to=to, detail={**stands, **detail}), actor=by, at=at)
+
+
+def _may_approve(row: Membership) -> bool:
+    is_here = row.joined_at is not None and row.removed_at is None and row.user.is_active
+    return row.is_reviewer and is_here
 
 
 def _note_refused(tenant_id: UUID, member_id: UUID, detail: dict[str, Any], by: ledger.Actor, *, at: datetime) -> None:

@@ -20,6 +20,8 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
 Task = tuple[UUID, int, range, tuple[int, ...]]
+CHECKPOINTS = 1000
+"""How many checkpoints are held in memory at a time."""
 Walks = Callable[[Iterable[Task]], Iterator[Walked]]
 
 
@@ -51,6 +53,11 @@ def check(tenant_id: UUID, walks: Walks, keys: Sequence[Verifier] = ()) -> tuple
     """
     with tenancy(tenant_id):
         heads = logs.logs(tenant_id)
+    with tenancy(tenant_id):
+        missing = [queries.missing_checkpoint(tenant_id, head.number) for head in heads]
+    if any(size is not None for size in missing):
+        size = next(size for size in missing if size is not None)
+        raise LogBroken(size, f"the checkpoint of {size} entries was kept, and is missing.")
     counts = [_check(tenant_id, head, walks, keys) for head in heads]
     with tenancy(tenant_id):
         lost = queries.without_place(tenant_id)
@@ -78,6 +85,27 @@ def _check(tenant_id: UUID, head: LogHead, walks: Walks, keys: Sequence[Verifier
                 broken.index, broken.what + queries.event_at(tenant_id, head.number, broken.index)
             ) from None
     return head.size, len(signed)
+
+
+def checkpoint_fault(tenant_id: UUID, head: LogHead) -> str | None:
+    """What is wrong with the checkpoints that were kept of a log: one is missing, altered or nobody's."""
+    missing = queries.missing_checkpoint(tenant_id, head.number)
+    if missing is not None:
+        return f"the checkpoint of {missing} entries was kept, and is missing."
+    keys = [notes.read_vkey(each) for each in queries.vkeys(tenant_id, head.id)]
+    after = -1
+    while page := queries.notes_after(tenant_id, head.number, after, limit=CHECKPOINTS):
+        for size, data in page:
+            try:
+                note = notes.parse(data)
+                point = checkpoint.parse(note.text)
+                notes.verified(note, keys)
+            except Refused as refusal:
+                return f"the checkpoint of {size} entries is not good: {refusal.detail}"
+            if (point.origin, point.size) != (head.origin, size):
+                return f"the checkpoint of {size} entries is one of another log or size."
+        after = page[-1][0]
+    return None
 
 
 def signed_heads(head: LogHead, stored: Iterable[bytes], keys: Sequence[Verifier]) -> dict[int, bytes]:

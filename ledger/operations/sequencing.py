@@ -199,14 +199,15 @@ def _signed(head: LogHead, keys: LogKeys) -> bytes:
 
 
 def _publish(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
+    """The checkpoint stands at the tip; what is kept for good names the one before it, so that none can be missing."""
     ask(
-        "UPDATE ledger_tip SET note = $3, signed_size = $4, signed_at = $5 WHERE tenant_id = $1 AND log = $2",
-        *(tenant_id, head.number, note, head.size, at),
-    )
-    ask(
-        "INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at)"
-        " SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS"
-        " (SELECT 1 FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND (signed_at > $6 OR size = $3))",
+        "WITH kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
+        " SELECT $1, $2, $3, $4, $5,"
+        " coalesce((SELECT max(size) FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2), 0) WHERE NOT EXISTS"
+        " (SELECT 1 FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND (signed_at > $6 OR size = $3))"
+        " RETURNING size)"
+        " UPDATE ledger_tip SET note = $4, signed_size = $3, signed_at = $5,"
+        " kept_size = coalesce((SELECT size FROM kept), kept_size) WHERE tenant_id = $1 AND log = $2",
         *(tenant_id, head.number, head.size, note, at, at - KEPT_EVERY),
     )
 

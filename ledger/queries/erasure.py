@@ -88,6 +88,11 @@ def pruned_among(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
     return dict(rows)
 
 
+def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
+    """Whether the events of a subject were pruned."""
+    return Erased.objects.filter(tenant_id=tenant_id, subject_id=subject_id, pruned_by__isnull=False).exists()
+
+
 def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
     """Of each policy that anything is listed as pruned under: how many subjects, and how many its events speak of."""
     rows = ask(

@@ -72,6 +72,32 @@ def notes(tenant_id: UUID, log: int) -> list[bytes]:
     return [bytes(note) for _, note in rows]
 
 
+def notes_after(tenant_id: UUID, log: int, after: int, *, limit: int) -> list[tuple[int, bytes]]:
+    """The next checkpoints that were kept, with the sizes under which they stand."""
+    rows = ask(
+        "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size > $3"
+        " ORDER BY size LIMIT $4",
+        *(tenant_id, log, after, limit),
+    )
+    return [(size, bytes(note)) for size, note in rows]
+
+
+def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
+    """The size of a checkpoint that was kept and is not there any more; None where none is missing.
+
+    Each that is kept names the one before it, and the tip the newest. Those from before they did are not asked.
+    """
+    rows = ask(
+        "SELECT before FROM (SELECT size, before, lag(size) OVER (ORDER BY size) AS found FROM ledger_checkpoint"
+        " WHERE tenant_id = $1 AND log = $2) c WHERE before <> coalesce(found, 0)"
+        " UNION ALL SELECT kept_size FROM ledger_tip t WHERE tenant_id = $1 AND log = $2 AND kept_size IS NOT NULL"
+        " AND NOT EXISTS (SELECT FROM ledger_checkpoint c WHERE c.tenant_id = t.tenant_id AND c.log = t.log"
+        " AND c.size = t.kept_size) LIMIT 1",
+        *(tenant_id, log),
+    )
+    return int(rows[0][0]) if rows else None
+
+
 def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
     """The keys that a log's own events name: when it was opened, and whenever another one came."""
     rows = ask(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.db import connection
 from django.db.models import Q
 
@@ -25,6 +26,8 @@ from ledger.rules import envelope as envelopes
 from ledger.rules.decisions import PolicyInForce
 from ledger.rules.refusals import Refused
 from ledger.rules.verification import StoredDocument, StoredEvent, StoredEvidence, StoredHead
+
+NOTHING_BEFORE, NOTHING_BEHIND = UUID(int=0), UUID(int=2**128 - 1)
 
 # Whole rows for verification, a range of subjects at a time
 
@@ -149,6 +152,32 @@ def stored_documents(tenant_id: UUID, ids: list[str]) -> dict[str, StoredDocumen
     for row in PolicyVersion.objects.filter(tenant_id=tenant_id, id__in=ids):
         found[str(row.id)] = StoredDocument(name=row.kind, digest=row.digest, document=bytes(row.document))
     return found
+
+
+def stored_rows(
+    model: str, tenant_id: UUID, place: str, *, after: UUID = NOTHING_BEFORE, upto: UUID = NOTHING_BEHIND
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a table that belong to the subjects in (after, upto], by subject; all of a table without a place."""
+    found = apps.get_model(model)._default_manager.filter(tenant_id=tenant_id)
+    if place:
+        found = found.filter(**{f"{place}__gt": after, f"{place}__lte": upto})
+    names = [each.attname for each in found.model._meta.concrete_fields if each.attname != "pk"]
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in found.values(*names):
+        rows.setdefault(str(row[place]) if place else "", []).append(row)
+    return rows
+
+
+def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
+    """The subjects of some kinds, which are few of each."""
+    found = Subject.objects.filter(tenant_id=tenant_id, kind__in=sorted(kinds)).order_by("id")
+    return list(found.values_list("id", flat=True))
+
+
+def seq_of(tenant_id: UUID, subject_id: UUID) -> int:
+    """How many events a subject has now; 0 where there is none."""
+    found = Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("seq", flat=True)
+    return next(iter(found), 0)
 
 
 def policies_in_force(tenant_id: UUID) -> list[PolicyInForce]:

@@ -33,6 +33,7 @@ from ledger.rules.canonical import digest, parse
 from ledger.rules.decisions import PolicyHistory
 from ledger.rules.envelope import Commitment, Envelope
 from ledger.rules.lifecycle import Ground
+from ledger.rules.rebuilding import Happened, is_same
 from ledger.rules.refusals import Refused
 
 CHANGING = (
@@ -153,13 +154,13 @@ def follow(
     origins: Collection[str],
     policies: PolicyHistory,
     emptied: Emptied | None = None,
-) -> tuple[Walk, Envelope]:
+) -> tuple[Walk, Happened]:
     """The walk after one more event, and what the event says (rules 1 to 6, evidence apart)."""
     envelope = _envelope(stored, origins)
     _check_columns(stored.place, _columns(envelope, stored.envelope), stored.columns)
     _check_chain(walk, envelope, stored.place)
     if emptied is not None and envelope.seq <= emptied.seq:
-        return _follow_emptied(walk, envelope, stored, emptied), envelope
+        return _follow_emptied(walk, envelope, stored, emptied), Happened(envelope=envelope, detail=None)
     entry = _kept(stored.place, envelope, "entry", stored.entry, stored.entry_salt)
     detail = _kept(stored.place, envelope, "detail", stored.detail, stored.detail_salt) or {}
     _check_step(walk, envelope, stored.place, detail)
@@ -177,7 +178,8 @@ def follow(
     if entry is not None and not entries.is_complete(entry, mutating=view.get("mutating") is True, gated=gated):
         raise RecordBroken(stored.place, "entry", "its entry lacks a block that it must carry.")
     context = _policy_context(policies, walk, envelope, stored.place, detail, entry)
-    return replace(_stepped(walk, envelope, stored), view=view, policy_context=context), envelope
+    happened = Happened(envelope=envelope, detail=detail, entry=entry)
+    return replace(_stepped(walk, envelope, stored), view=view, policy_context=context), happened
 
 
 def _policy_context(
@@ -196,6 +198,15 @@ def _policy_context(
         raise RecordBroken(place, "policy", fault)
     context: Mapping[str, str] = entry["policy_context"]
     return context
+
+
+def read_event(stored: StoredEvent) -> Happened:
+    """What an event says, for whoever has verified it already or looks for nothing but its rows."""
+    envelope = envelopes.parse(stored.envelope)
+    detail = parse(stored.detail) if stored.detail is not None else None
+    has_detail = any(each.pointer is None and each.purpose == "detail" for each in envelope.commitments)
+    entry = parse(stored.entry) if stored.entry is not None else None
+    return Happened(envelope=envelope, detail=detail if has_detail else {}, entry=entry)
 
 
 def _stepped(walk: Walk, envelope: Envelope, stored: StoredEvent) -> Walk:
@@ -388,14 +399,5 @@ def _check_view(walk: Walk, head: StoredHead) -> None:
         expected = {**head.view, **{name: expected[name] for name in ("state", "seq", "proposed_at", "changed_at")}}
         expected |= {"target": "", "payload_hash": "", "operation_key": "", "call_id": ""}
     for name, value in head.view.items():
-        if not _same(expected.get(name), value):
+        if not is_same(expected.get(name), value):
             raise RecordBroken(head.place, f"view.{name}", f"its present view has another {name} than its events say.")
-
-
-def _same(recorded: Any, stored: Any) -> bool:
-    if isinstance(stored, datetime) and isinstance(recorded, str):
-        try:
-            return datetime.fromisoformat(recorded) == stored
-        except ValueError:
-            return False
-    return bool(recorded == stored)

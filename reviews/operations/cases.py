@@ -98,7 +98,15 @@ def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, di
         ledger.Happening(
             kind="case_opened",
             to="OPEN",
-            detail={"action_id": str(action_id), "reason": reason, "discrepancy": action.discrepancy},
+            detail={
+                "action_id": str(action_id),
+                "reason": reason,
+                "discrepancy": row.discrepancy,
+                "side_effect_class": row.side_effect_class,
+                "severity": row.severity,
+                "tool": row.tool,
+                "target": row.target,
+            },
         ),
         actor=ledger.SYSTEM,
         at=at,

@@ -23,6 +23,7 @@ from ledger.tenancy import ask, tenancy
 from reviews import queries
 from reviews.models import Hook, HookDelivery, Observation
 from reviews.operations import plans, schedules, verification
+from reviews.operations.observations import observed
 from reviews.operations.systems import NoSuchSystem
 from reviews.rules import hooks as rules
 from reviews.rules import verification as runs
@@ -206,8 +207,17 @@ def _told(tenant_id: UUID, names: dict[str, str]) -> UUID | None:
 
 
 def _store(
-    row: Hook, system: Any, kind: str, subject_id: UUID, signed: rules.Signed, body: bytes, *, at: datetime
-) -> UUID:
+    row: Hook,
+    system: Any,
+    kind: str,
+    subject_id: UUID,
+    signed: rules.Signed,
+    body: bytes,
+    *,
+    pointer: UUID | None = None,
+    more: dict[str, Any] | None = None,
+    at: datetime,
+) -> None:
     head = ledger.lock(tenant_id=row.tenant_id, subject_id=subject_id, kind=kind)
     kept = ledger.seal(
         tenant_id=row.tenant_id,
@@ -217,19 +227,19 @@ def _store(
         media_type="application/json" if _parsed(body) is not None else "application/octet-stream",
         source=system.name,
         at=at,
+        pointer=pointer,
     )
     detail = {"hook_id": str(row.id), "webhook_id": signed.id, "source": system.name, "pointer": str(kept.pointer)}
-    happening = ledger.Happening(kind="webhook_received", detail=detail, evidence=(kept,))
+    happening = ledger.Happening(kind="webhook_received", detail=detail | (more or {}), evidence=(kept,))
     ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
-    return kept.pointer
 
 
 def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body: bytes, *, at: datetime) -> None:
-    pointer = _store(row, system, "action", action_id, signed, body, at=at)
-    # Under the action's lock, which the event has taken.
+    ledger.lock(tenant_id=row.tenant_id, subject_id=action_id, kind="action")
     action = acting.action(row.tenant_id, action_id)
     assert action is not None
-    Observation.objects.create(
+    pointer = uuid4()
+    seen = Observation.objects.create(
         tenant_id=row.tenant_id,
         id=ledger.new_id(at),
         action_id=action_id,
@@ -243,6 +253,8 @@ def _observe(row: Hook, system: Any, action_id: UUID, signed: rules.Signed, body
         raw_pointer=None,
         at=at,
     )
+    told = {"attempt": seen.attempt, "observation": observed(seen)}
+    _store(row, system, "action", action_id, signed, body, pointer=pointer, more=told, at=at)
     if verification.is_open(action):
         schedules.schedule(tenant_id=row.tenant_id, action_id=action_id, due_at=at, at=at)
     elif State(action.state) in RECHECKED and action.attempt_count:

@@ -108,7 +108,14 @@ def _begin(row: Incident, note: str, by: ledger.Actor, *, at: datetime) -> Incid
         if known is None:
             raise
         return known
-    detail = {"kind": row.kind, "title": row.title, "severity": row.severity, "about": row.about}
+    detail = {
+        "kind": row.kind,
+        "title": row.title,
+        "severity": row.severity,
+        "about": row.about,
+        "follows": row.runbook,
+        "action_id": str(row.action_id) if row.action_id else None,
+    }
     ledger.append(
         ledger.Head(tenant_id=row.tenant_id, id=row.id, kind="incident"),
         ledger.Happening(kind="incident_opened", to="OPEN", detail=detail | ({"reason": note} if note else {})),

@@ -60,7 +60,7 @@ def observe(
         local=local,
         readable=contract.mutating and contract.verifiable,
     )
-    Observation.objects.create(
+    row = Observation.objects.create(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
         action_id=action_id,
@@ -74,7 +74,7 @@ def observe(
         raw_pointer=evidence[1].pointer if answer.raw is not None else None,
         at=at,
     )
-    ledger.append(head, _happening(seen, step, contract, answer, evidence, at=at), actor=by, at=at)
+    ledger.append(head, _happening(row, seen, step, contract, answer, evidence, at=at), actor=by, at=at)
     _follow(head, step, contract, at=at)
     return str(step.state)
 
@@ -91,6 +91,7 @@ def _stored(tenant_id: UUID, action_id: UUID, answer: Answer, *, at: datetime) -
 
 
 def _happening(
+    row: Observation,
     seen: rules.Observation,
     step: Any,
     contract: Contract,
@@ -117,11 +118,26 @@ def _happening(
             "status": str(seen.status),
             "attempt": answer.attempt,
             "late": not step.moves,
+            "observation": observed(row),
             **({"next_tool": named} if named is not None else {}),
         },
         evidence=evidence,
         view=_view(step, horizon_at),
     )
+
+
+def observed(row: Observation) -> dict[str, Any]:
+    """What an event says of the row that its answer is listed as."""
+    return {
+        "id": str(row.id),
+        "status": row.status,
+        "claimed_success": row.claimed_success,
+        "error_code": row.error_code,
+        "source": row.source,
+        "late": row.late,
+        "pointer": str(row.pointer),
+        "raw_pointer": str(row.raw_pointer) if row.raw_pointer else None,
+    }
 
 
 def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:

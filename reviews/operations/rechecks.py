@@ -64,9 +64,9 @@ def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
     if not verdict.decisive:
         _later(plan, head, row, verdict, at=at)
         return None
-    kept = keep(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
+    kept, listed = keep(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
     contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
-    _write(plan, head, action, verdict, kept, contradicted=contradicted, at=at)
+    _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
     schedules.settle(action_id=plan.action_id)
     plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
     return contradicted
@@ -89,6 +89,7 @@ def _write(
     action: Any,
     verdict: Verdict,
     kept: ledger.Sealed,
+    listed: dict[str, Any],
     *,
     contradicted: bool,
     at: datetime,
@@ -101,7 +102,7 @@ def _write(
             kind=kind,
             changes={"policy_context": policy_context([plan.verification_policy])},
             digests={"verification": plan.verification_policy.digest},
-            detail={"reason": verdict.reason, "discrepancy": discrepancy, "run": str(kept.pointer)},
+            detail={"reason": verdict.reason, "discrepancy": discrepancy, "run": str(kept.pointer), "listed": listed},
             evidence=(kept,),
             view={"contradicted": contradicted},
         ),

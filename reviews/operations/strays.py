@@ -166,7 +166,19 @@ def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
     happening = ledger.Happening(
         kind="case_opened",
         to="OPEN",
-        detail={"reason": UNGATED, "system": system.name, "place": change.place, "pointer": str(kept.pointer)},
+        detail={
+            "reason": UNGATED,
+            "discrepancy": "",
+            "side_effect_class": str(SideEffectClass.HIGH_RISK_EXTERNAL),
+            "severity": SEVERITY,
+            "tool": change.operation[:128],
+            "target": (change.target or system.name)[:512],
+            "system": system.name,
+            "system_id": str(system.id),
+            "stray_id": str(stray_id),
+            "place": change.place,
+            "pointer": str(kept.pointer),
+        },
         evidence=(kept,),
     )
     ledger.append(ledger.Head(tenant_id=tenant_id, id=case_id, kind="case"), happening, actor=ledger.SYSTEM, at=at)

@@ -126,8 +126,10 @@ def conclude(
     first = pacing.asked and row is not None and row.readings == 0
     if outcome.steps or first or is_told_again(inputs, outcome):
         decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
-        kept = keep(plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at)
-        head = _append(head, outcome, kept, decided_under, at=at)
+        kept, listed = keep(
+            plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at
+        )
+        head = _append(head, outcome, kept, listed, decided_under, at=at)
         head = _ordered(head, outcome, at=at)
     _follow(plan, action, outcome, asked=pacing.asked, at=at)
     return head.state
@@ -200,8 +202,11 @@ def keep(
     pointer: UUID,
     *,
     at: datetime,
-) -> ledger.Sealed:
-    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what."""
+) -> tuple[ledger.Sealed, dict[str, Any]]:
+    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what.
+
+    With it, what the first event of the run says of the row that the run is listed as.
+    """
     context = dict(inputs.entry["policy_context"]) | policy_context(decided_under)
     reading = inputs.readings[0] if inputs.readings else None
     document = {
@@ -227,13 +232,12 @@ def keep(
         at=at,
         pointer=pointer,
     )
-    _number(plan, reading, verdict, decision, pointer, at=at)
-    return sealed
+    return sealed, _number(plan, reading, verdict, decision, pointer, at=at)
 
 
 def _number(
     plan: Plan, reading: Reading | None, verdict: Verdict, decision: Decision, pointer: UUID, *, at: datetime
-) -> None:
+) -> dict[str, Any]:
     """The run in codes, for lists; what it says is behind the pointer."""
     number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
     row = Run(
@@ -252,6 +256,9 @@ def _number(
         at=at,
     )
     insert(row)
+    names = ("number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
+    told = {name: getattr(row, name) for name in (*names, "recovery_decision")}
+    return told | {"id": str(row.id), "pointer": str(pointer)}
 
 
 def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
@@ -262,13 +269,14 @@ def _append(
     head: ledger.Head,
     outcome: rules.Outcome,
     kept: ledger.Sealed,
+    listed: dict[str, Any],
     decided_under: Sequence[DecidingPolicy],
     *,
     at: datetime,
 ) -> ledger.Head:
     drafts = []
     for number, step in enumerate(outcome.steps):
-        happening = _happening(step, number, outcome, kept, decided_under)
+        happening = _happening(step, None if number else listed, outcome, kept, decided_under)
         drafts.append(ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
         head = drafts[-1].head
     if drafts:
@@ -295,7 +303,11 @@ def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledg
 
 
 def _happening(
-    step: Step, number: int, outcome: rules.Outcome, kept: ledger.Sealed, decided_under: Sequence[DecidingPolicy]
+    step: Step,
+    listed: dict[str, Any] | None,
+    outcome: rules.Outcome,
+    kept: ledger.Sealed,
+    decided_under: Sequence[DecidingPolicy],
 ) -> ledger.Happening:
     decision = outcome.decision
     view: dict[str, Any] = {"settled": outcome.settled}
@@ -313,10 +325,11 @@ def _happening(
             "recovery_row": decision.row,
             "run": str(kept.pointer),
             **({"recovery_table": decision.table} if decision.table else {}),
+            **({"listed": listed} if listed else {}),
         },
         digests={each.kind: each.digest for each in decided_under},
         # The bytes are committed to once; later events of the same run point to them.
-        evidence=(kept,) if number == 0 else (),
+        evidence=(kept,) if listed else (),
         view=view,
     )
 

@@ -31,6 +31,7 @@ from ledger.rules import notes, verification
 from ledger.rules.decisions import PolicyHistory
 from ledger.rules.envelope import Commitment
 from ledger.rules.log_check import LogBroken
+from ledger.rules.rebuilding import Happened, RecordTable, Row
 from ledger.rules.refusals import Refused
 from ledger.rules.verification import Emptied, Place, RecordBroken, StoredEvent, StoredHead, Walk
 from ledger.tenancy import tenancy
@@ -101,7 +102,51 @@ def verify(tenant_id: UUID, origin: str) -> Counter[str]:
             upto = page[-1] if len(page) == SUBJECTS else LAST
             seen += verify_range(tenant_id, origin, after, upto)
         after = upto
+    check_whole_tenant(tenant_id)
+    check_checkpoints(tenant_id)
     return seen
+
+
+def check_checkpoints(tenant_id: UUID) -> None:
+    """The checkpoints that were kept: none is missing, and each is what the log's own keys signed."""
+    with tenancy(tenant_id):
+        for head in log.logs(tenant_id):
+            fault = log_check.checkpoint_fault(tenant_id, head)
+            if fault is not None:
+                raise RecordBroken(Place("log", str(head.id)), "checkpoint", fault)
+
+
+def check_whole_tenant(tenant_id: UUID) -> None:
+    """The tables whose rows follow from the events of many subjects, such as the roster of approvers."""
+    for table in register.record_tables():
+        if table.place:
+            continue
+        for last in (False, False, True):
+            # Rows that change while the events are read are looked at again.
+            fault = _whole_table_fault(tenant_id, table)
+            if fault is None:
+                break
+            if last:
+                raise RecordBroken(Place("tenant", str(tenant_id)), table.model, fault)
+
+
+def _whole_table_fault(tenant_id: UUID, table: RecordTable) -> str | None:
+    rows: dict[Any, Row] = {}
+    with tenancy(tenant_id):
+        for subject_id in storage.subjects_of_kind(tenant_id, table.subjects):
+            for event in events_of(tenant_id, subject_id):
+                table.take(rows, event)
+        return table.fault(rows, storage.stored_rows(table.model, tenant_id, "").get("", ()))
+
+
+def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Iterator[Happened]:
+    """The events of one subject, up to and with its event `upto`, as whoever has verified them reads them."""
+    place = (subject_id, 0)
+    while page := storage.stored_events(tenant_id, after=place, upto=subject_id, limit=EVENTS):
+        for stored in page:
+            if stored.columns["seq"] <= upto:
+                yield verification.read_event(stored)
+        place = (subject_id, page[-1].columns["seq"])
 
 
 def _check_pruned(tenant_id: UUID) -> None:
@@ -126,6 +171,23 @@ def verify_range(tenant_id: UUID, origin: str, after: UUID, upto: UUID) -> Count
         return again.verify()
 
 
+class Rebuilt:
+    """The rows that the events of one subject lead to, by table."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._rows: dict[str, dict[Any, Row]] = {table.model: {} for table in register.tables_of(kind)}
+
+    def take(self, event: Happened) -> None:
+        """One more event of the subject."""
+        for table in register.tables_of(self.kind):
+            table.take(self._rows[table.model], event)
+
+    def rows(self, table: RecordTable) -> dict[Any, Row]:
+        """What the events lead to in one table."""
+        return self._rows.get(table.model, {})
+
+
 class Range:
     """The subjects with ids in (after, upto] of one tenant."""
 
@@ -139,6 +201,7 @@ class Range:
         self.seen: Counter[str] = Counter()
         self.emptied: dict[str, Emptied] = {}
         self.policies = PolicyHistory((), {})
+        self.rebuilt: dict[str, Rebuilt] = {}
 
     def verify(self) -> Counter[str]:
         # Evidence first, heads next, events last: each is written before the one after it, so a writer at work
@@ -150,6 +213,7 @@ class Range:
         self.policies = PolicyHistory(storage.policies_in_force(self.tenant_id), register.recovery_tables())
         self.emptied = self.find_emptied()
         walks = dict.fromkeys(heads, Walk())
+        self.rebuilt = {subject: Rebuilt(head.place.kind) for subject, head in heads.items()}
         for subject, events in groupby(self._events(), key=lambda stored: stored.place.subject_id):
             if subject in heads:
                 walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
@@ -159,6 +223,7 @@ class Range:
             if head.place.kind in ("contract", "policy"):
                 verification.check_document(walks[subject], head, documents.get(subject))
         self._refuse_strays(evidence)
+        self._check_rows()
         self.seen["subjects"] += len(heads)
         return self.seen
 
@@ -191,10 +256,12 @@ class Range:
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, envelope = verification.follow(
+                walk, event = verification.follow(
                     walk, stored, origins=self.origins, policies=self.policies, emptied=emptied
                 )
-                self.unread += [(stored.place, each) for each in envelope.commitments if each.pointer is not None]
+                self.rebuilt[stored.place.subject_id].take(event)
+                promised = (each for each in event.envelope.commitments if each.pointer is not None)
+                self.unread += [(stored.place, each) for each in promised]
                 self.seen["events"] += 1
         while len(self.unread) >= BLOBS:
             self._check_evidence(self.unread[:BLOBS])
@@ -208,6 +275,36 @@ class Range:
             verification.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
             self.promised.add(str(each.pointer))
             self.seen["evidence"] += 1
+
+    def _check_rows(self) -> None:
+        """The rows that follow from events, held against those that are there; a row has no query of its own."""
+        for table in register.record_tables():
+            if table.place:
+                stored = storage.stored_rows(table.model, self.tenant_id, table.place, after=self.after, upto=self.upto)
+                for subject in sorted({*stored, *self.rebuilt}):
+                    rebuilt = self.rebuilt.get(subject, Rebuilt(""))
+                    if table.fault(rebuilt.rows(table), stored.get(subject, ())) is not None:
+                        self._look_again(table, UUID(subject))
+
+    def _look_again(self, table: RecordTable, subject_id: UUID) -> None:
+        """One subject once more: it may have gone on since we looked. Events and rows are committed together."""
+        seq = storage.seq_of(self.tenant_id, subject_id)
+        while True:
+            stored = storage.stored_rows(
+                table.model, self.tenant_id, table.place, after=UUID(int=subject_id.int - 1), upto=subject_id
+            )
+            before, seq = seq, storage.seq_of(self.tenant_id, subject_id)
+            if before == seq:
+                break
+        kind, rebuilt = "subject", Rebuilt("")
+        for event in events_of(self.tenant_id, subject_id, upto=seq):
+            if not rebuilt.kind:
+                kind = event.envelope.subject_kind
+                rebuilt = Rebuilt(kind)
+            rebuilt.take(event)
+        fault = table.fault(rebuilt.rows(table), stored.get(str(subject_id), ()))
+        if fault is not None and not (seq == 0 and erasure.is_pruned(self.tenant_id, subject_id)):
+            raise RecordBroken(Place(kind, str(subject_id)), table.model, fault)
 
     def _refuse_strays(self, evidence: set[str]) -> None:
         found = storage.stray(self.tenant_id, after=self.after, upto=self.upto)

@@ -1,0 +1,428 @@
+"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from approvals.rules import binding, passkeys, pins, possession
+from ledger.rules.canonical import canonical, digest
+from ledger.rules.rebuilding import (
+    KEEP,
+    UNKNOWN,
+    Happened,
+    RecordTable,
+    Row,
+    actor,
+    at,
+    at_first,
+    changes,
+    creates,
+    fixed,
+    named,
+    said,
+    state,
+)
+
+_BY_VOTE = ("vote_cast", "approved", "rejected", "changes_requested", "break_glass_used")
+
+
+def _fold_approval(rows: dict[Any, Row], event: Happened) -> None:
+    """What clocks and decisions do to a request."""
+    envelope = event.envelope
+    row = rows.get(envelope.subject_id)
+    if row is None:
+        return
+    if envelope.kind in ("clock_stopped", "clock_resumed"):
+        row["paused_at"] = event.said("since", None)
+        for column in ("decide_by", "release_by"):
+            moved = event.said(column, KEEP)
+            if moved is not KEEP:
+                row[column] = moved
+    if envelope.from_state == "REQUESTED" and envelope.to_state in ("APPROVED", "REJECTED"):
+        row["decided_at"] = envelope.at
+        row["release_by"] = event.said("release_by") if envelope.to_state == "APPROVED" else row["release_by"]
+        if envelope.kind != "break_glass_used":
+            row["stranded_at"] = None
+
+
+def _key_actor(event: Happened) -> Any:
+    return event.envelope.actor_id if event.envelope.actor_kind == "executor" else event.envelope.subject_id
+
+
+def _verdict(event: Happened) -> Any:
+    return "break_glass" if event.envelope.kind == "break_glass_used" else event.said("verdict")
+
+
+def _fold_reviews(rows: dict[Any, Row], event: Happened) -> None:
+    """The reviews of a use of break-glass, in their order."""
+    row = rows.get(event.envelope.subject_id)
+    if row is None or event.envelope.kind != "break_glass_reviewed" or row["reviews"] is UNKNOWN:
+        return
+    given = {name: event.said(name) for name in ("person", "finding", "reason")}
+    if UNKNOWN in given.values():
+        row["reviews"] = UNKNOWN
+        return
+    at_text = event.envelope.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    row["reviews"] = [*row["reviews"], given | {"actor": event.envelope.actor_id, "at": at_text}]
+
+
+def _fold_roster(rows: dict[Any, Row], event: Happened) -> None:
+    """Who may decide: members of the role, and the people behind accounts and keys.
+
+    An event from before members said how they stand leaves open what the roster holds.
+    """
+    kind = event.envelope.kind
+    if kind == "key_issued":
+        person = event.said("person", None)
+        if person is not None:
+            _identify(rows, event, event.said("key_actor"), person)
+        return
+    who, may = event.said("actor"), event.said("approver")
+    if kind not in _OF_PEOPLE:
+        return
+    if may is UNKNOWN or who is UNKNOWN:
+        rows.pop(who, None)
+        rows[UNKNOWN] = {}
+    elif kind in ("accounts_linked", "accounts_separated"):
+        _identify(rows, event, who, event.said("person"))
+    elif may:
+        row = rows.setdefault(who, {"since": event.envelope.at})
+        person, groups = event.said("person"), event.said("groups")
+        row.update({"person_id": person, "groups": groups, "active": True, "ended_at": None})
+    elif kind in _LEAVING and rows.get(who, {}).get("active"):
+        rows[who].update({"active": False, "ended_at": event.envelope.at})
+
+
+_LEAVING = ("roles_changed", "account_closed", "member_removed")
+_OF_PEOPLE = frozenset(
+    {*_LEAVING, "member_added", "member_joined", "account_opened", "accounts_linked", "accounts_separated"}
+)
+
+
+def _identify(rows: dict[Any, Row], event: Happened, who: Any, person: Any) -> None:
+    since = event.envelope.at
+    fresh: Row = {"person_id": person, "active": False, "since": since, "ended_at": since, "groups": []}
+    row = rows.setdefault(who, fresh)
+    row["person_id"] = person
+
+
+_RECORD_TABLES_OF_REQUESTS = (
+    RecordTable(
+        model="approvals.Approval",
+        subjects=("approval",),
+        events={
+            kind: creates(
+                action_id=said("action_id"),
+                payload_hash=said("payload_hash"),
+                rendering_digest=said("rendering_digest"),
+                contract_digest=named("contract"),
+                policy_digest=named("approval"),
+                policy_version=said("policy_version"),
+                policy_row=lambda event: _joined(event.said("rules")),
+                step_up=said("step_up"),
+                terms=said("terms"),
+                risk=said("risk"),
+                requester=said("requester"),
+                editor=said("editor"),
+                decide_by=said("decide_by"),
+                baseline_digest=lambda event: _before(event, "baseline_digest", ""),
+                baseline_pointer=lambda event: _before(event, "baseline", None),
+                preflight_digest=lambda event: _before(event, "preflight_digest", ""),
+                **{
+                    name: at_first(source)
+                    for name, source in {
+                        "requested_at": at,
+                        "release_by": fixed(None),
+                        "decided_at": fixed(None),
+                        "stranded_at": fixed(None),
+                        "paused_at": fixed(None),
+                        "emergency": fixed(value=False),
+                        "claimed_by": fixed(None),
+                        "claimed_until": fixed(None),
+                        "assigned_to": fixed(None),
+                        "reminded_at": fixed(None),
+                        "escalated_at": fixed(None),
+                    }.items()
+                },
+            )
+            for kind in ("approval_preparing", "approval_requested")
+        }
+        | {
+            "approval_claimed": changes(claimed_by=actor, claimed_until=said("until")),
+            "approval_released": changes(claimed_by=fixed(None), claimed_until=fixed(None)),
+            "approval_assigned": changes(assigned_to=said("to")),
+            "approval_reminded": changes(reminded_at=at),
+            "approval_escalated": changes(escalated_at=at),
+            "no_eligible_approver": changes(stranded_at=at),
+            "eligible_approver_found": changes(stranded_at=fixed(None)),
+            "break_glass_used": changes(emergency=fixed(value=True)),
+        },
+        always={"state": state},
+        fold=_fold_approval,
+    ),
+    RecordTable(
+        model="approvals.Vote",
+        subjects=("approval",),
+        place="approval_id",
+        key=("voter",),
+        events={
+            kind: creates(
+                actor,
+                verdict=_verdict,
+                evidence_class=said("evidence_class"),
+                statement_hash=said("statement_hash"),
+                statement=said("statement_hash"),
+                reason=said("reason"),
+                at=at,
+                groups=said("groups"),
+                person_id=said("person"),
+                delegated_by=said("delegated_by", None),
+                credential_id=said("credential_id"),
+            )
+            for kind in _BY_VOTE
+        },
+        read={"statement": lambda row: binding.statement_hash(bytes(row["statement"]))},
+        outside={
+            "id": "a number of the row; a voter has one vote",
+            "assertion": "the same bytes are evidence of the event, which is where an outsider checks them",
+        },
+    ),
+    RecordTable(
+        model="approvals.Approver",
+        subjects=("member", "credential"),
+        place="",
+        key=("actor_id",),
+        fold=_fold_roster,
+        folded=("person_id", "groups", "active", "since", "ended_at"),
+    ),
+    RecordTable(
+        model="approvals.ApproverKey",
+        subjects=("approver_key",),
+        events={
+            "key_enrolled": creates(
+                actor_id=said("holder"),
+                credential_id=said("credential_id"),
+                public_key=said("public_key"),
+                aaguid=said("aaguid"),
+                backup_eligible=said("backup_eligible"),
+                proposed_by=actor,
+                confirmed_by=fixed(None),
+                created_at=at,
+                decided_at=fixed(None),
+            ),
+            "key_confirmed": changes(confirmed_by=actor, decided_at=at),
+            **{
+                kind: changes(decided_at=at) for kind in ("key_refused", "key_suspended", "key_restored", "key_removed")
+            },
+        },
+        always={"state": state},
+        read={"public_key": lambda row: passkeys.base64url(bytes(row["public_key"]))},
+        outside={
+            "person_id": "follows the person behind the account, which is compared where the roster names it",
+            "name": "a label for its holder",
+            "sign_count": "moves with each use; what matters is that it goes back, and then an event says so",
+            "registration": "the same bytes are evidence of the event",
+        },
+    ),
+    RecordTable(
+        model="approvals.Delegation",
+        subjects=("delegation",),
+        events={
+            "delegated": creates(
+                from_actor=said("from"),
+                to_actor=said("to"),
+                groups=said("groups"),
+                tools=said("tools"),
+                starts_at=said("starts_at"),
+                ends_at=said("ends_at"),
+                reason=said("reason"),
+                created_by=actor,
+                ended_at=fixed(None),
+            ),
+            "delegation_ended": changes(ended_at=at),
+        },
+    ),
+    RecordTable(
+        model="approvals.Absence",
+        subjects=("absence",),
+        events={
+            "absence_began": creates(
+                actor_id=said("actor"), starts_at=said("starts_at"), ends_at=said("ends_at"), ended_at=fixed(None)
+            ),
+            "absence_ended": changes(ended_at=at),
+        },
+    ),
+    RecordTable(
+        model="approvals.Emergency",
+        subjects=("emergency",),
+        events={
+            "break_glass_used": creates(
+                action_id=said("action_id"),
+                approval_id=said("approval_id"),
+                used_by=actor,
+                reason=said("reason"),
+                used_at=at,
+                review_by=said("review_by"),
+                reviews=fixed([]),
+                reviewed_at=fixed(None),
+            ),
+            "break_glass_reviewed": changes(
+                reviewed_at=lambda event: event.envelope.at if event.envelope.to_state == "REVIEWED" else None
+            ),
+        },
+        fold=_fold_reviews,
+    ),
+)
+
+
+def _fold_versions(rows: dict[Any, Row], event: Happened) -> None:
+    """A version stays as it was registered first; the same one registered again brings a revoked agent back."""
+    key = (event.said("agent_id"), event.said("version"))
+    if event.envelope.kind == "agent_registered" and key not in rows:
+        names = ("tools", "output_tags", "model_tier", "registered_by", "registered_at")
+        fingerprint = event.envelope.digests.get("fingerprint", UNKNOWN)
+        rows[key] = {name: event.said(name) for name in names} | {"fingerprint": fingerprint}
+
+
+def _joined(rules: Any) -> Any:
+    return ", ".join(rules)[:200] if isinstance(rules, list) else rules
+
+
+def _before(event: Happened, name: str, missing: Any) -> Any:
+    """What was read before people were asked; where nothing was, an earlier event stands."""
+    if event.said("before", None) is None:
+        return missing if event.envelope.seq == 1 else KEEP
+    return event.said(f"before.{name}")
+
+
+RECORD_TABLES = (
+    *_RECORD_TABLES_OF_REQUESTS,
+    RecordTable(
+        model="approvals.Agent",
+        subjects=("agent",),
+        events={
+            "agent_registered": creates(
+                agent_id=said("agent_id"), version=said("version"), owner=said("owner"), revoked_at=fixed(None)
+            ),
+            "agent_revoked": changes(revoked_at=at),
+        },
+        outside={"flags": "figures of a window, computed anew by every look; each turn is an event"},
+    ),
+    RecordTable(
+        model="approvals.AgentVersion",
+        subjects=("agent",),
+        place="",
+        key=("agent_id", "version"),
+        fold=_fold_versions,
+        folded=("tools", "output_tags", "model_tier", "registered_by", "registered_at", "fingerprint"),
+        outside={"id": "a number of the row"},
+    ),
+    RecordTable(
+        model="approvals.Session",
+        subjects=("session",),
+        events={
+            "session_opened": creates(
+                agent_id=said("agent_id"),
+                agent_version=said("agent_version"),
+                model_tier=said("model_tier"),
+                actor_id=actor,
+                key_actor=said("key_actor"),
+                on_behalf_of=said("on_behalf_of", None),
+                fingerprint=named("fingerprint"),
+                goal=said("pin_hash"),
+                pin_hash=said("pin_hash"),
+                pinned_at=said("pinned_at"),
+                pin_expires_at=said("pin_expires_at"),
+                contract=said("contract_digest"),
+                run_id=said("run_id"),
+                iteration_limit=said("iteration_limit"),
+                unwinds=lambda event: _is(event.said("on_failure"), "compensate"),
+                closed_at=fixed(None),
+            ),
+            "session_closed": changes(closed_at=at),
+        },
+        read={
+            "goal": lambda row: pins.pin_hash(session_id=str(row["id"]), goal=row["goal"]),
+            "contract": lambda row: digest(canonical(row["contract"])),
+        },
+        outside=dict.fromkeys(
+            ("calls_accepted", "calls_refused", "undisclosed_attempts", "drifts", "probed", "probing_at"),
+            "counters and flags of the gate's own record, which is no part of the ledger",
+        )
+        | {"forced_at": "set for every session of a run at once; the session that reached the limit has the event"},
+    ),
+    RecordTable(
+        model="approvals.Executor",
+        subjects=("executor",),
+        events={
+            "executor_registered": creates(
+                executor_id=said("executor_id"),
+                key_actor=at_first(_key_actor),
+                public_jwk=said("thumbprint"),
+                thumbprint=said("thumbprint"),
+                tools=said("tools"),
+                registered_at=at_first(at),
+            )
+        },
+        read={"public_jwk": lambda row: possession.thumbprint(row["public_jwk"])},
+    ),
+    RecordTable(
+        model="approvals.Grant",
+        subjects=("action",),
+        place="action_id",
+        key=("jti",),
+        events={
+            "grant_minted": creates(
+                said("jti"),
+                executor_id=said("executor_id"),
+                token_hash=said("token_hash"),
+                attempt=said("attempt"),
+                expires_at=said("expires_at"),
+                consumed_at=fixed(UNKNOWN),
+            ),
+            "execution_started": changes(said("jti"), consumed_at=fixed(value=True)),
+        },
+        read={"consumed_at": lambda row: row["consumed_at"] is not None},
+        outside={
+            "minted_at": "the clock of the database, which grants are judged by",
+            "voided_at": "who sets a grant aside says so of the approval or the action, not of each grant; a start"
+            " needs a grant that no earlier start used, which the record itself is held to",
+        },
+    ),
+    RecordTable(
+        model="approvals.Attempt",
+        subjects=("action",),
+        place="action_id",
+        key=("number",),
+        events={
+            "execution_started": creates(
+                said("attempt"),
+                jti=said("jti"),
+                executor_id=said("executor_id"),
+                wrapper_version=said("wrapper_version"),
+                started_at=at,
+                timeout_s=said("timeout_s"),
+            )
+        },
+        outside={
+            "lease_expires_at": "moves with every heartbeat, which is no event; it is bounded by ends_at",
+            "ends_at": "the start and its timeout, which are compared",
+            "ended_at": "a mark for the sweep; the answer or the end of the lease is the event",
+        },
+    ),
+)
+
+
+def _is(value: Any, wanted: str) -> Any:
+    return value if value is UNKNOWN else value == wanted
+
+
+OUTSIDE = {
+    "approvals.Call": "the record of the gate, append-only by the database: refused calls are no part of the ledger, an"
+    " accepted one is its action's first event",
+    "approvals.Spending": "counters of budgets; each charge stands with its call in the record of the gate",
+    "approvals.Challenge": "lives for minutes; what was signed is evidence of the vote",
+    "approvals.Comment": "what people say to each other; nothing is decided by it, and its event names it",
+    "approvals.Due": "a queue of ids; what is missing is looked at by the sweep",
+    "approvals.Attention": "what a page reports of itself; no part of the record",
+}

@@ -1,0 +1,123 @@
+"""How the rows of this package follow from their events; read by `ledger.register`, walked by `verify_ledger`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.rules.envelope import instant
+from ledger.rules.rebuilding import (
+    KEEP,
+    UNKNOWN,
+    Happened,
+    RecordTable,
+    Row,
+    Source,
+    at,
+    changes,
+    creates,
+    fixed,
+    said,
+)
+
+_ROLES = ("reviewer", "operator", "compliance", "administrator")
+
+
+def _role(path: str, role: str) -> Source:
+    def source(event: Happened) -> Any:
+        roles = event.said(path)
+        return roles if roles is UNKNOWN else role in roles
+
+    return source
+
+
+def _roles(path: str) -> dict[str, Source]:
+    return {f"is_{role}": _role(path, role) for role in _ROLES}
+
+
+def _fold_stand(rows: dict[Any, Row], event: Happened) -> None:
+    """What each event of a member says of how they stand after it, and what waits for a second administrator."""
+    row = rows.get(event.envelope.subject_id)
+    if row is None or event.envelope.kind in ("evidence_opened", "view_saved", "view_removed"):
+        return
+    waits = event.said("waits")
+    row |= {"person_id": event.said("person"), "user_id": event.said("user"), "given_by": event.said("given_by")}
+    if event.envelope.kind in ("roles_proposed", "separation_proposed"):
+        row["proposal"] = _proposal(event)
+    elif waits is not True:
+        row["proposal"] = None if waits is False else UNKNOWN
+
+
+def _proposal(event: Happened) -> Any:
+    if event.said("by_person") is UNKNOWN:
+        return UNKNOWN
+    wanted = {name: event.said(name, KEEP) for name in ("what", "roles", "groups", "by_person")}
+    # A separation wants no roles and no groups: those of the member's stand are not its own.
+    own = ("what", "by_person") if wanted["what"] == "separation" else tuple(wanted)
+    asked = {name: wanted[name] for name in own if wanted[name] is not KEEP}
+    return asked | {"by": event.envelope.actor_id, "at": instant(event.envelope.at)}
+
+
+RECORD_TABLES = (
+    RecordTable(
+        model="console.Membership",
+        subjects=("member",),
+        events={
+            kind: creates(
+                actor_id=said("actor"),
+                groups=said("groups"),
+                joined_at=at if kind == "member_added" else fixed(None),
+                removed_at=fixed(None),
+                proposal=fixed(None),
+                **_roles("roles"),
+            )
+            for kind in ("member_added", "member_invited")
+        }
+        | {
+            "member_joined": changes(joined_at=at),
+            "roles_changed": changes(groups=said("after.groups"), **_roles("after.roles")),
+            "member_removed": changes(removed_at=at),
+        },
+        fold=_fold_stand,
+        folded=("person_id", "user_id", "given_by", "proposal"),
+        outside={
+            "invite_hash": "the hash of a link that lets one person in once; who came in by it is an event",
+            "invite_until": "until when that link is good",
+        },
+    ),
+    RecordTable(
+        model="console.ApiKey",
+        subjects=("credential",),
+        events={
+            "key_issued": creates(
+                kind=said("kind"),
+                actor_id=said("key_actor"),
+                name=said("name"),
+                hash=said("hash"),
+                scopes=said("scopes"),
+                expires_at=said("expires_at"),
+                created_at=at,
+                revoked_at=fixed(None),
+            ),
+            "key_revoked": changes(revoked_at=at),
+        },
+        outside={"last_used_at": "moves with use, to the minute"},
+    ),
+)
+
+OUTSIDE = {
+    "console.User": "accounts of the installation, for signing in: they belong to no tenant, and what one may do in a"
+    " tenant is the membership",
+    "console.AnsweredWrite": "answers to repeats of a write, sealed and kept for a day",
+    "console.SpentProof": "proofs that were used, kept while one could still be fresh",
+    "console.Sighting": "who opened which page: rows that the application can add and never change, not in the log",
+    "console.SavedView": "filters under a name",
+    "console.Notice": "mail that is on its way",
+    "console.Message": "what the inbox shows; nothing is decided by it",
+    "console.NoticeSettings": "which channel tells what",
+    "console.NoticeWish": "how somebody wants their mail",
+    "console.NoticeCursor": "up to where the record was read for notices",
+    "console.Recording": "conversations of elsewhere, marked as such; the event of the import has the file's digest",
+    "console.RecordedConversation": "part of a recording",
+    "console.RecordedMessage": "part of a recording",
+    "console.RecordedWord": "the search index of a recording",
+}
