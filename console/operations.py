@@ -86,21 +86,12 @@ def create_key(
             expires_at=expires_at,
         )
         maker = queries.place_of(tenant_id, by.id) if by.kind == "person" else None
-        detail = {
-            "kind": kind,
-            "key_actor": str(row.actor_id),
-            "name": name,
-            "hash": row.hash,
-            "scopes": row.scopes,
-            "expires_at": instant(expires_at) if expires_at else None,
-            "person": str(maker.person_id) if maker else None,
-        }
         if maker is not None:
             # What the key does is done for whoever made it: they do not decide on it.
             roster.identify(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
         ledger.append(
             ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
-            ledger.Happening(kind="key_issued", to="ISSUED", detail=detail),
+            ledger.Happening(kind="key_issued", to="ISSUED", detail=_issued(row, maker)),
             actor=by,
             at=at,
         )
@@ -113,6 +104,19 @@ def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: date
     head = ledger.lock(tenant_id=tenant_id, subject_id=key.id, kind="credential")
     happening = ledger.Happening(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
     ledger.append(head, happening, actor=by, at=at)
+
+
+def _issued(row: ApiKey, maker: Membership | None) -> dict[str, Any]:
+    """What the record keeps of a key: all but the key."""
+    return {
+        "kind": row.kind,
+        "key_actor": str(row.actor_id),
+        "name": row.name,
+        "hash": row.hash,
+        "scopes": row.scopes,
+        "expires_at": instant(row.expires_at) if row.expires_at else None,
+        "person": str(maker.person_id) if maker else None,
+    }
 
 
 def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:

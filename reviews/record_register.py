@@ -69,6 +69,11 @@ def _fold_case(rows: dict[Any, Row], event: Happened) -> None:
     rows[envelope_id] = row
 
 
+def _first_evidence(event: Happened) -> Any:
+    """The first piece of evidence that an event commits to: of a proposal, what its proposer stands for."""
+    return next((each.pointer for each in event.envelope.commitments if each.pointer is not None), None)
+
+
 def _linked(event: Happened) -> str:
     return event.envelope.kind.removesuffix("_linked")
 
@@ -78,6 +83,7 @@ _NOT_PROPOSED = {
     "proposed_reason": fixed(""),
     "proposed_evidence": fixed([]),
     "proposed_by": fixed(None),
+    "proposed_statement": fixed(None),
 }
 _AWAKE = {"snoozed_until": fixed(None), "snooze_reason": fixed("")}
 
@@ -107,6 +113,7 @@ RECORD_TABLES = (
                 proposed_reason=said("reason"),
                 proposed_evidence=said("evidence"),
                 proposed_by=actor,
+                proposed_statement=_first_evidence,
             ),
             "resolution_declined": changes(**_NOT_PROPOSED),
             "case_resolved": changes(resolution=said("resolution"), resolved_at=at, **_AWAKE),

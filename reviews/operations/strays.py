@@ -151,28 +151,20 @@ def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
     )
     if not made:
         return 0
-    Case.objects.create(
-        tenant_id=tenant_id,
-        id=case_id,
-        action_id=None,
-        state="OPEN",
-        reason=UNGATED,
-        side_effect_class=str(SideEffectClass.HIGH_RISK_EXTERNAL),
-        severity=SEVERITY,
-        tool=change.operation[:128],
-        target=(change.target or system.name)[:512],
-        opened_at=at,
-    )
+    known = {
+        "reason": UNGATED,
+        "side_effect_class": str(SideEffectClass.HIGH_RISK_EXTERNAL),
+        "severity": SEVERITY,
+        "tool": change.operation[:128],
+        "target": (change.target or system.name)[:512],
+    }
+    Case.objects.create(tenant_id=tenant_id, id=case_id, action_id=None, state="OPEN", opened_at=at, **known)
     happening = ledger.Happening(
         kind="case_opened",
         to="OPEN",
         detail={
-            "reason": UNGATED,
+            **known,
             "discrepancy": "",
-            "side_effect_class": str(SideEffectClass.HIGH_RISK_EXTERNAL),
-            "severity": SEVERITY,
-            "tool": change.operation[:128],
-            "target": (change.target or system.name)[:512],
             "system": system.name,
             "system_id": str(system.id),
             "stray_id": str(stray_id),

@@ -43,7 +43,7 @@ def happen(tenant, times=1):
     head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
         for number in range(times):
-            step = ledger.Happening(kind="case_opened" if number == 0 else "case_noted", to="OPEN")
+            step = ledger.Happening(kind="case_noted", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=now())
     return head.id
 
