@@ -42,7 +42,7 @@ def happen(tenant, times=1):
     """So many events of one new subject; the id of the subject."""
     head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
     with tenancy(tenant):
-        for number in range(times):
+        for _ in range(times):
             step = ledger.Happening(kind="case_noted", to="OPEN")
             head = ledger.append(head, step, actor=ledger.SYSTEM, at=now())
     return head.id
