@@ -282,6 +282,7 @@ def _fold_versions(rows: dict[Any, Row], event: Happened) -> None:
         names = ("tools", "output_tags", "model_tier", "registered_by", "registered_at")
         fingerprint = event.envelope.digests.get("fingerprint", UNKNOWN)
         rows[key] = {name: event.said(name) for name in names} | {"fingerprint": fingerprint}
+        rows[key]["versions"] = event.said("versions", {})
 
 
 def _joined(rules: Any) -> Any:
@@ -314,7 +315,7 @@ RECORD_TABLES = (
         place="",
         key=("agent_id", "version"),
         fold=_fold_versions,
-        folded=("tools", "output_tags", "model_tier", "registered_by", "registered_at", "fingerprint"),
+        folded=("tools", "output_tags", "model_tier", "registered_by", "registered_at", "versions", "fingerprint"),
         outside={"id": "a number of the row"},
     ),
     RecordTable(

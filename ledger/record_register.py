@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger.rules.envelope import instant
 from ledger.rules.rebuilding import (
     UNKNOWN,
     Happened,
@@ -28,6 +29,12 @@ def _fold_idempotency(rows: dict[Any, Row], event: Happened) -> None:
         rows[event.envelope.subject_id] = {"key_hash": block["key_hash"], "request_hash": block["request_hash"]}
 
 
+def _proposed_system(event: Happened) -> Any:
+    """The change of a system that waits for a second person."""
+    wanted = {name: event.said(name) for name in ("pattern", "settings")}
+    return wanted | {"by": event.envelope.actor_id, "at": instant(event.envelope.at)}
+
+
 def _of_kind(event: Happened) -> Any:
     digests = event.envelope.digests
     return next((digests[kind] for kind in digests), UNKNOWN)
@@ -41,8 +48,21 @@ RECORD_TABLES = (
         subjects=("contract",),
         events={
             "contract_registered": creates(
-                name=said("name"), version=said("version"), digest=named("contract"), registered_at=at
-            )
+                name=said("name"),
+                version=said("version"),
+                digest=named("contract"),
+                registered_at=at,
+                weakens=fixed([]),
+            ),
+            "contract_proposed": creates(
+                name=said("name"),
+                version=said("version"),
+                digest=named("contract"),
+                registered_at=at,
+                weakens=said("weakens"),
+                compared_with=said("compared_with"),
+                sent_by=actor,
+            ),
         },
         outside={"document": "held to its digest", "lint": "findings of the linter, made anew from the document"},
     ),
@@ -62,8 +82,17 @@ RECORD_TABLES = (
         subjects=("system",),
         events={
             "system_registered": creates(
-                name=said("name"), pattern=said("pattern"), settings=said("settings"), registered_at=at_first(at)
-            )
+                name=said("name"),
+                pattern=said("pattern"),
+                settings=said("settings"),
+                registered_at=at_first(at),
+                proposal=at_first(fixed(None)),
+            ),
+            "system_change_proposed": changes(proposal=_proposed_system),
+            "system_change_confirmed": changes(
+                proposal=fixed(None), pattern=said("pattern"), settings=said("settings")
+            ),
+            "system_change_declined": changes(proposal=fixed(None)),
         },
     ),
     RecordTable(

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0024_one_idempotency_status")]
+    dependencies = [("ledger", "0025_weaker_waits")]
     operations = [
         migrations.AddField("checkpoint", "before", models.BigIntegerField(null=True)),
         migrations.AddField("tip", "kept_size", models.BigIntegerField(null=True)),
