@@ -100,7 +100,7 @@ def _frame(request: Any) -> dict[str, Any]:
 def _approvals(request: Any) -> int:
     """How many approvals wait: of a reviewer those that they can decide, of anybody else all."""
     if "reviewer" not in request.caller.roles:
-        return asking.waiting(request.tenant.id, most=100)[0]
+        return len(asking.waiting_times(request.tenant.id, most=100))
     waiting = asking.approvals(request.tenant.id, limit=100)
     me, roles = request.caller.actor.id, request.caller.roles
     bars = having_a_say.why_not_each(request.tenant.id, waiting, me, roles, at=request.as_of)

@@ -217,11 +217,10 @@ def open_approvals(tenant_id: UUID) -> list[UUID]:
     return list(found.order_by("id").values_list("id", flat=True))
 
 
-def waiting(tenant_id: UUID, *, most: int = 1000) -> tuple[int, datetime | None]:
-    """How many approvals wait for a vote, counted up to `most`, and since when the oldest does."""
+def waiting_times(tenant_id: UUID, *, most: int = 1000) -> list[tuple[datetime, datetime]]:
+    """(since when, to be decided by) of the approvals that wait for a vote; of at most `most`."""
     asked = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED")[:most]
-    times = list(asked.values_list("requested_at", flat=True))
-    return len(times), min(times, default=None)
+    return list(asked.values_list("requested_at", "decide_by"))
 
 
 def decided(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:

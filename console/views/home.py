@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,7 @@ HELD = ("REVIEW_REQUIRED",)
 VERIFYING = ("PENDING", "COMMITTED")
 SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED")
 MOST_ROWS = 12
+SOON = timedelta(hours=1)
 
 
 @in_tenant()
@@ -57,9 +58,12 @@ def _undelivered(request: Request) -> int:
 
 def _figures(request: Request) -> list[dict[str, Any]]:
     tenant, slug = request.tenant.id, request.tenant.slug
-    actions = reverse("actions", args=[slug])
+    actions, approvals = reverse("actions", args=[slug]), reverse("approvals", args=[slug])
+    asked = asking.waiting_times(tenant)
+    soon = [each for each in asked if each[1] <= request.as_of + SOON]
     counted = (
-        ("approvals", "Waiting for approval", reverse("approvals", args=[slug]), asking.waiting(tenant)),
+        ("approvals", "Waiting for approval", approvals, _oldest(asked)),
+        ("clock", "To be decided within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
         ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
         ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
         ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", acting.standing(tenant, UNKNOWN)),
@@ -70,6 +74,11 @@ def _figures(request: Request) -> list[dict[str, Any]]:
         {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
         for icon, word, href, (count, oldest) in counted
     ]
+
+
+def _oldest(asked: list[tuple[datetime, datetime]]) -> tuple[int, datetime | None]:
+    """How many approvals these are, and since when the oldest waits."""
+    return len(asked), min((since for since, _ in asked), default=None)
 
 
 def _incidents(tenant: UUID) -> tuple[int, Any]:

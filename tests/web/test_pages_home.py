@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from tests.visitors import visitor, words
+from tests.workshop import Clock, Workshop
 
 
 def test_an_empty_home_is_honest_about_what_it_knows(stage):
@@ -28,6 +31,19 @@ def test_the_figures_count_and_lead_to_their_lists(stage):
     for part in ("Waiting for approval 1 oldest", "Open cases 1 oldest", "Needs review 1 oldest", "Unknown 0 none"):
         assert part in said
     assert 'href="/t/orchid/actions?outcome=NEEDS_REVIEW"' in page
+
+
+def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop: Workshop, clock: Clock):
+    shop.propose(path="policies/old.md")
+    clock.forward(hours=23, minutes=30)
+    shop.propose(path="policies/new.md")
+    person = shop.person("reviewer", name="later@orchid")
+    ends = [datetime.fromisoformat(each["decide_by"]) for each in person.get("/approvals").json()["items"]]
+    soon = [each for each in ends if each <= clock.now() + timedelta(hours=1)]
+    said = words(person.client.get("/t/orchid/").content.decode())
+    assert (len(ends), len(soon)) == (2, 1)
+    assert f"Waiting for approval {len(ends)} oldest" in said
+    assert f"To be decided within an hour {len(soon)} oldest" in said
 
 
 def test_what_waits_depends_on_what_one_may_do(stage):
