@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from kombu.transport.redis import Channel
 
@@ -17,7 +18,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # worker would die of that. They are hints: the next tick finds the rows. For the same reason a message is acknowledged
 # when its task begins, not when it ends.
 Channel.do_restore = False
-
 app = Celery("counterfoil")
 # For every thread of the web process too, not only for the one that imports this.
 app.set_default()
@@ -43,6 +43,8 @@ app.conf.update(
     task_ignore_result=True,
     task_soft_time_limit=60,
     task_time_limit=90,
+    # Who runs into the soft limit is a line of the worker and no fault with a traceback: the next tick goes on.
+    task_annotations={"*": {"throws": (SoftTimeLimitExceeded,)}},
     worker_prefetch_multiplier=1,
     worker_max_tasks_per_child=2000,
     worker_hijack_root_logger=False,

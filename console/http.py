@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -97,12 +97,16 @@ def looked(request: Request, kind: str, thing_id: UUID, about_id: UUID | None = 
 def back_to(request: Request, otherwise: str) -> HttpResponse:
     """To the page of ours that a form names in `next`, else to `otherwise`."""
     wanted = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()})
-    return redirect(wanted if ours else otherwise)
+    return HttpResponseRedirect(wanted) if is_own_address(request, wanted) else redirect(otherwise)
+
+
+def is_own_address(request: HttpRequest, address: str) -> bool:
+    """Whether this is the whole address, or the path, of a page of ours; what somebody sends may be neither."""
+    whole = address.startswith(("/", "http://", "https://")) and not address.startswith("//")
+    return whole and url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()})
 
 
 def _back(request: Request) -> str:
     """Where the person came from, when that is one of our own pages."""
     before = request.headers.get("Referer", "")
-    ours = url_has_allowed_host_and_scheme(before, allowed_hosts={request.get_host()})
-    return before if ours else f"/t/{request.tenant.slug}/"
+    return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"

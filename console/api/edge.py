@@ -67,18 +67,27 @@ def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
     return with_types_of(view, run)
 
 
-def once(request: Any, write: Callable[[], HttpResponse | None], *, bound_to: str = "") -> HttpResponse | None:
+def once(
+    request: Any,
+    write: Callable[[], HttpResponse | None],
+    *,
+    bound_to: str = "",
+    each_time: Callable[[], None] | None = None,
+) -> HttpResponse | None:
     """Run `write` in the caller's tenant, or give the answer that its `Idempotency-Key` got before.
 
     The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
     and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
-    same in a repeat. A `write` that returns None has nothing to answer yet: what it wrote stays, the key is free.
+    same in a repeat, `each_time` what is done first for a repeat too. A `write` that returns None has nothing to
+    answer yet: what it wrote stays, the key is free.
     """
     caller = caller_of(request)
     body = request.body if request.method == "POST" else b""
     key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
     try:
         with tenancy(caller.tenant_id):
+            if each_time is not None:
+                each_time()
             if not key:
                 return write()
             return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)

@@ -150,7 +150,9 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
         proof = possession.verify(
             request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
         )
-        return once(request, lambda: _start(request, wanted, proof, at), bound_to=proof.thumbprint)
+        spend = partial(operations.spend_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
+        write = partial(_start, request, wanted, proof, at)
+        return once(request, write, bound_to=proof.thumbprint, each_time=spend)
     except (possession.ProofInvalid, operations.ProofReplayed) as refusal:
         with tenancy(caller.tenant_id):
             note(refusal=refusal)
@@ -159,7 +161,6 @@ def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpRespons
 
 def _start(request: HttpRequest, wanted: StartRequest, proof: possession.Proof, at: datetime) -> HttpResponse:
     caller, action_id = caller_of(request), wanted.action_id
-    operations.spend_proof(tenant_id=caller.tenant_id, jti=proof.jti, at=at)
     started = executions.start(
         tenant_id=caller.tenant_id,
         request=replace(wanted, thumbprint=proof.thumbprint),

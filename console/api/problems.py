@@ -6,9 +6,10 @@ import logging
 from typing import Any
 
 import orjson
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, IntegrityError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from psycopg.errors import UniqueViolation
@@ -70,6 +71,8 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(HttpError, _http)  # type: ignore[arg-type]
     api.add_exception_handler(Http404, lambda r, _: problem(404, "NOT_FOUND", "There is no such thing here."))
     api.add_exception_handler(RequestDataTooBig, _too_big)  # type: ignore[arg-type]
+    api.add_exception_handler(MultiPartParserError, _unreadable)  # type: ignore[arg-type]
+    api.add_exception_handler(SuspiciousOperation, _unreadable)  # type: ignore[arg-type]
     api.add_exception_handler(DataError, _not_storable)  # type: ignore[arg-type]
     api.add_exception_handler(IntegrityError, _taken)  # type: ignore[arg-type]
     api.add_exception_handler(OperationalError, _unavailable)  # type: ignore[arg-type]
@@ -99,6 +102,11 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 def _too_big(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem(413, "TOO_LARGE", "The body is larger than 1 MiB.")
+
+
+def _unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
+    # A form without a boundary, with too many fields, or broken off: Django could not take it apart.
+    return problem(400, "UNREADABLE_FORM", "The form cannot be read; nothing was done.")
 
 
 def _not_storable(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -75,7 +76,7 @@ def invite(request: HttpRequest, body: InviteBody) -> HttpResponse | None:
 def _invite(request: HttpRequest, body: InviteBody, proven: bool) -> HttpResponse:
     asked: dict[str, Any] = {"email": body.email, "name": body.name, "roles": body.roles, "groups": body.groups}
     row, token = people.invite(**_doer(request), **asked, is_proven=proven)
-    return answer(_member(row, set()) | {"invitation": _address(request, token)}, 201)
+    return answer(_member(row, set()) | {"invitation": _address(token)}, 201)
 
 
 @router.post(
@@ -89,7 +90,7 @@ def invite_again(request: HttpRequest, member_id: UUID, body: ProofBody) -> Http
 
 def _invite_again(request: HttpRequest, member_id: UUID, proven: bool) -> HttpResponse:
     token = people.invite_again(**_doer(request), member_id=member_id, is_proven=proven)
-    return answer({"member_id": str(member_id), "invitation": _address(request, token)})
+    return answer({"member_id": str(member_id), "invitation": _address(token)})
 
 
 @router.post(
@@ -367,8 +368,9 @@ def _one_key(request: HttpRequest, key_id: UUID) -> HttpResponse:
     return answer(_key(approvers.key(caller_of(request).tenant_id, key_id)))
 
 
-def _address(request: HttpRequest, token: str) -> str:
-    return request.build_absolute_uri(reverse("invitation", args=[token]))
+def _address(token: str) -> str:
+    # The address that people type, by whatever name the administrator reached us.
+    return str(settings.COUNTERFOIL_PUBLIC_URL + reverse("invitation", args=[token]))
 
 
 def _member(row: Any, away: set[UUID]) -> dict[str, Any]:

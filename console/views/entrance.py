@@ -8,16 +8,15 @@ from uuid import UUID
 from allauth.account.views import LoginView, reauthenticate
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from console import operations, queries
 from console.forms import Preferences
-from console.http import Request
+from console.http import Request, is_own_address
 from console.people import operations as members
 from console.people import queries as people
 from console.people.forms import NewPassword
@@ -120,5 +119,4 @@ def preferences(request: Request) -> HttpResponse:
     if form.is_valid():
         operations.set_preferences(user=request.user, **form.chosen())
     before = request.headers.get("Referer", "")
-    ours = url_has_allowed_host_and_scheme(before, allowed_hosts={request.get_host()})
-    return redirect(before if ours else "door")
+    return HttpResponseRedirect(before) if is_own_address(request, before) else redirect("door")

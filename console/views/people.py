@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -64,7 +65,7 @@ def invite(request: Request) -> HttpResponse:
     except people.ProofNeeded as refusal:
         form.ask_for_proof(refusal.detail)
         return _page(request, invitation=form, status=403)
-    return _member(request, row.id, link=_link(request, token))
+    return _member(request, row.id, link=_link(token))
 
 
 @in_tenant("administrator")
@@ -80,7 +81,7 @@ def invite_again(request: Request, member_id: UUID) -> HttpResponse:
         )
     except people.ProofNeeded:
         return ask_again(request)
-    return _member(request, member_id, link=_link(request, token))
+    return _member(request, member_id, link=_link(token))
 
 
 @in_tenant("administrator")
@@ -339,5 +340,6 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _link(request: Request, token: str) -> str:
-    return request.build_absolute_uri(reverse("invitation", args=[token]))
+def _link(token: str) -> str:
+    # The address that people type, by whatever name the administrator reached us.
+    return settings.COUNTERFOIL_PUBLIC_URL + reverse("invitation", args=[token])

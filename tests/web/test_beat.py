@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
 
 from console.beat import Ticks
+from console.celery import app
 
 
 @pytest.fixture
@@ -42,3 +44,17 @@ def test_that_it_is_back_is_said_once(ticks: Ticks, caplog: pytest.LogCaptureFix
     assert [record.message for record in caplog.records if record.name == "console.beat"] == [
         "the broker takes ticks again"
     ]
+
+
+def test_a_task_that_runs_into_its_soft_limit_ends_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    def slow() -> None:
+        raise SoftTimeLimitExceeded(60)
+
+    task = app.tasks["console.tasks.lapse"]
+    monkeypatch.setattr(task, "run", slow)
+    with caplog.at_level(logging.INFO):
+        assert task.apply().state == "FAILURE"
+    told = [record for record in caplog.records if "SoftTimeLimitExceeded" in record.getMessage()]
+    assert [(record.levelno, record.exc_info) for record in told] == [(logging.INFO, None)]

@@ -194,10 +194,15 @@ def test_a_start_is_repeated_only_for_who_holds_the_key(shop: Workshop):
     def send(proof: str) -> Any:
         return shop.executor.post(path, body, DPoP=proof, **{"Idempotency-Key": "one"})
 
-    first = send(shop.proof(order["action_id"], order["grant"]))
+    proof = shop.proof(order["action_id"], order["grant"])
+    first = send(proof)
     assert first.status_code == 201
-    assert told(send(shop.proof(order["action_id"], order["grant"]))) == told(first)
+    repeated = shop.proof(order["action_id"], order["grant"])
+    assert told(send(repeated)) == told(first)
     assert send("").status_code == 403
+    for spent in (proof, repeated):
+        replayed = send(spent)
+        assert (replayed.status_code, replayed.json()["code"]) == (403, "GRANT_INVALID")
     thief = send(shop.proof(order["action_id"], order["grant"], key=new_key()))
     assert "payload" not in thief.json()
 

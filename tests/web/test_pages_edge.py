@@ -221,3 +221,17 @@ def test_a_page_that_is_not_there_is_our_own(stage):
     answer = visitor(stage, "reviewer").client.get("/nowhere")
     assert answer.status_code == 404
     assert b"There is no such page" in answer.content
+
+
+@pytest.mark.parametrize(
+    "odd", ["nothing", "javascript:alert(1)", "http://[", "//elsewhere.test/", "\xff", "//", "/" * 9]
+)
+def test_an_odd_referer_keeps_the_choice_and_leads_to_the_start(stage, odd):
+    member = visitor(stage, "reviewer")
+    answer = member.client.post("/preferences", {"theme": "dark"}, headers={"Referer": odd})
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert 'data-theme="dark"' in member.page()
+    back = member.client.post(
+        "/preferences", {"theme": "light"}, headers={"Referer": "http://testserver/t/orchid/cases"}
+    )
+    assert back["Location"] == "http://testserver/t/orchid/cases"

@@ -92,6 +92,7 @@ def test_who_made_somebody_an_approver_does_not_confirm_their_key(stage):
     answer = ada.post("people/invite", **invited, password=PASSWORD)
     link = re.search(r"/invitation/[\w-]+", answer.content.decode())
     assert link
+    assert f"http://localhost:8000{link.group(0)}" in answer.content.decode(), "the address that people type"
     assert Client().post(link.group(0), {"password": "a long enough password"}).status_code == 302
     puppet = Client()
     puppet.post("/sign-in", {"username": "puppet@corp.example", "password": "a long enough password"})

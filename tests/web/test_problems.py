@@ -226,6 +226,12 @@ def test_evidence_is_a_text_or_a_file(shop: Workshop):
     a_problem(shop.operator.client.post("/api/v1/evidence", {"action_id": action_id, "file": large}), 413, "TOO_LARGE")
 
 
+def test_a_form_that_cannot_be_read_is_400_and_nothing_is_done(shop: Workshop):
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\xff"):
+        answer = shop.operator.client.post("/api/v1/evidence", b"--x\r\n", kind)
+        assert a_problem(answer, 400, "UNREADABLE_FORM")["detail"] == "The form cannot be read; nothing was done."
+
+
 def test_a_file_from_a_page_needs_the_csrf_token_too(shop: Workshop):
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = shop.operator.client.cookies
