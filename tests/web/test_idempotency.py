@@ -24,9 +24,10 @@ from tests.workshop import DELETE, PASSWORD, Clock, Workshop, document, new_key,
 class Twice:
     """A caller that sends each write twice under one key, and a third time with other bytes."""
 
-    def __init__(self, api: Api, sent: set[str]) -> None:
+    def __init__(self, api: Api, sent: set[str], shop: Workshop | None = None) -> None:
         self.api = api
         self.sent = sent
+        self.shop = shop
 
     def get(self, path: str, **headers: str) -> Any:
         return self.api.get(path, **headers)
@@ -38,13 +39,20 @@ class Twice:
         key = uuid4().hex
         text = json.dumps(body if body is not None else {})
         first, second, third = (
-            self.api.post(path, sent, **headers, **{"Idempotency-Key": key}) for sent in (text, text, f"{text} ")
+            self.api.post(path, sent, **self._proven(path, body, headers), **{"Idempotency-Key": key})
+            for sent in (text, text, f"{text} ")
         )
         assert first.status_code < 300, (path, first.content)
         assert told(second) == told(first), path
         assert (third.status_code, third.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT"), path
         self.sent.add(path)
         return first
+
+    def _proven(self, path: str, body: Any, headers: dict[str, str]) -> dict[str, str]:
+        """A proof of possession is good once, so each try brings one of its own."""
+        if "DPoP" not in headers or self.shop is None:
+            return headers
+        return headers | {"DPoP": self.shop.proof(path.split("/")[2], body["grant"])}
 
 
 def told(answer: Any) -> tuple[int, str, bytes]:
@@ -60,7 +68,7 @@ def doubled(shop: Workshop) -> set[str]:
     """The shop's callers, sending everything twice; the paths that they sent to."""
     sent: set[str] = set()
     for name in ("agent", "operator_key", "executor", "auditor", "reviewer", "operator"):
-        setattr(shop, name, Twice(getattr(shop, name), sent))
+        setattr(shop, name, Twice(getattr(shop, name), sent, shop))
     return sent
 
 
