@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -20,6 +21,15 @@ from reviews.rules import incidents
 from reviews.rules.runbooks import RUNBOOKS
 
 LONGEST_TEXT = 4000
+
+
+class Day(forms.DateField):
+    """A day that ids and moments can be made of: from 1970 on, with another day after it."""
+
+    def __init__(self, **options: Any) -> None:
+        said = "Give a day between 1970 and 9998."
+        bounds = [MinValueValidator(date(1970, 1, 1), said), MaxValueValidator(date(9998, 12, 31), said)]
+        super().__init__(widget=forms.DateInput(attrs={"type": "date"}), validators=bounds, **options)
 
 
 class Chooser(forms.Select):
@@ -231,8 +241,8 @@ class ActionFilter(forms.Form):
     agent = forms.CharField(required=False, max_length=200)
     side_effect_class = _chooser(words.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")
     discrepancy = _chooser(_DISCREPANCIES, "Any")
-    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
 
     def wanted(self) -> dict[str, Any]:
         """The filters that are set; a day means the whole day, in UTC."""
@@ -253,8 +263,8 @@ class AuditFilter(forms.Form):
     kind = _chooser((), "Anything", "What happened")
     agent = forms.CharField(required=False, max_length=200)
     target = forms.CharField(required=False, max_length=200)
-    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -282,8 +292,8 @@ class SightingFilter(forms.Form):
     )
     who = _chooser((), "Anybody")
     kind = _chooser(words.SEEN.items(), "Any page", "Kind of page")
-    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
 
     def __init__(self, *args: Any, people: Iterable[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -490,8 +500,8 @@ class ExportWish(forms.Form):
     agent = forms.CharField(required=False, max_length=128)
     tool = forms.CharField(required=False, max_length=128)
     target = forms.CharField(required=False, max_length=512)
-    since = forms.DateField(required=False, label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
     checkpoint = forms.IntegerField(
         required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
     )

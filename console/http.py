@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 from uuid import UUID
 
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -23,6 +25,14 @@ from ledger.rules.refusals import Refused
 from ledger.tenancy import tenancy
 
 P = ParamSpec("P")
+log = logging.getLogger(__name__)
+
+
+class NotStorable(Refused):
+    """A value cannot be stored or looked for: it is too large, or it is no text."""
+
+    code = "NOT_STORABLE"
+    status = 422
 
 
 class Request(HttpRequest):
@@ -54,6 +64,10 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
                     return page(request, *args, **kwargs)
+            except DataError as error:
+                log.warning("a value could not be stored or looked for: %s", error)
+                with tenancy(request.tenant.id):
+                    return _refused(request, NotStorable())
             except Refused as refusal:
                 if refusal.status == 404:
                     raise Http404(refusal.detail) from refusal

@@ -37,7 +37,9 @@ def variables(arguments_schema: Mapping[str, Any], verification: Mapping[str, An
     typed: dict[str, Any] = dict.fromkeys(expressions.VARIABLES)
     typed |= {"sr": arguments_schema, "so": OBSERVED, "scope": SCOPE}
     if verification is not None:
-        state = catalogue.check_for(verification["pattern"]).typed_fields(verification.get("lookup", {}))
+        check = catalogue.check_for(verification["pattern"])
+        # A lookup that its check refuses has no fields to know; the refusal says what is wrong with it.
+        state = None if check.validate(dict(verification)) else check.typed_fields(verification.get("lookup", {}))
         typed |= {"sa": state, "pre": state}
     return typed
 

@@ -293,19 +293,22 @@ class SignatureBody(Body):
     assertion: dict[str, Any] | None = Field(None, description="`PublicKeyCredential.toJSON()` of a passkey's answer.")
 
 
+ResolutionName = Literal[
+    "VERIFY_AGAIN",
+    "STRONG_READ",
+    "ATTEST_PRESENT",
+    "ATTEST_ABSENT",
+    "COMPENSATE",
+    "FORWARD_RECOVER",
+    "ROLL_BACK",
+    "FAIL",
+    "ABANDON",
+    "ACKNOWLEDGE",
+]
+
+
 class ResolveBody(SignatureBody):
-    resolution: Literal[
-        "VERIFY_AGAIN",
-        "STRONG_READ",
-        "ATTEST_PRESENT",
-        "ATTEST_ABSENT",
-        "COMPENSATE",
-        "FORWARD_RECOVER",
-        "ROLL_BACK",
-        "FAIL",
-        "ABANDON",
-        "ACKNOWLEDGE",
-    ]
+    resolution: ResolutionName
     reason: Reason
     evidence: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(min_length=1, max_length=50)]
 
@@ -315,7 +318,7 @@ class ConfirmBody(SignatureBody):
 
 
 class SettlementChallengeBody(Body):
-    resolution: Annotated[str, Field(max_length=24)] | None = Field(
+    resolution: ResolutionName | None = Field(
         None, description="What is to be signed; null for the confirmation of what was proposed."
     )
     reason: Annotated[str, Field(max_length=4000)] = ""

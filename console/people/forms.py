@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 
+from console.forms import Day
 from console.people.rules import ROLES
 
 TOO_LONG = 200
@@ -102,8 +103,8 @@ class NewPassword(forms.Form):
 class Span(forms.Form):
     """From one day to another, both included, in UTC."""
 
-    starts = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    ends = forms.DateField(label="Until the end of", widget=forms.DateInput(attrs={"type": "date"}))
+    starts = Day(label="From")
+    ends = Day(label="Until the end of")
 
     def span(self, at: datetime) -> dict[str, datetime]:
         """From now where it begins today."""

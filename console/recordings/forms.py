@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django import forms
 
-from console.forms import LONGEST_TEXT, Chooser, days
+from console.forms import LONGEST_TEXT, Chooser, Day, days
 from console.recordings.queries import Sought, Wanted
 
 KINDS: Final = {
@@ -48,8 +48,8 @@ class RecordingFilter(forms.Form):
         widget=Chooser,
         choices=[WHICH[0], *WHICH[2:]],
     )
-    since = forms.DateField(required=False, label="Imported from", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To", widget=forms.DateInput(attrs={"type": "date"}))
+    since = Day(required=False, label="Imported from")
+    until = Day(required=False, label="To")
 
     def wanted(self) -> Sought:
         """What is asked for; a day means the whole day, in UTC."""

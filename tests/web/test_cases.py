@@ -88,7 +88,7 @@ def test_a_case_has_a_thread(shop: Workshop, case: dict[str, Any]):
     assert events == ["case_opened", "commented", "commented", "commented"]
 
 
-@pytest.mark.req("R-CX-09", "R-UI-20")
+@pytest.mark.req("R-CX-09")
 def test_only_operators_settle_cases(shop: Workshop, case: dict[str, Any]):
     people = [shop.reviewer, shop.person("compliance", name="comply@orchid"), shop.person("administrator", name="a@o")]
     for caller in (shop.agent, shop.executor, shop.operator_key, shop.auditor, *people):

@@ -187,7 +187,6 @@ def test_one_person_cannot_do_it_alone_nor_without_the_password(shop, settled, c
 
 
 @pytest.mark.parametrize("role", ["reviewer", "operator", "administrator"])
-@pytest.mark.req("R-UI-20")
 def test_only_compliance_erases_and_holds(shop, settled, carol, role):
     erasure = asked(carol, settled["action_id"]).json()["erasure_id"]
     other = shop.person(role, name=f"other-{role}@orchid")

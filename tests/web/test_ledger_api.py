@@ -122,7 +122,6 @@ def test_a_log_without_a_checkpoint_says_so(shop: Workshop):
     assert (answer.status_code, answer.json()["code"]) == (409, "NOT_SIGNED")
 
 
-@pytest.mark.req("R-UI-20")
 def test_only_auditors_and_compliance_read_the_log_and_export(worked: Workshop):
     paths = ("/ledger/checkpoint", "/ledger/events", "/exports", f"/exports/{uuid4()}", "/ledger/tile/0/000.p/1")
     others = [worked.agent, worked.executor, worked.operator_key, worked.reviewer, worked.operator]

@@ -90,7 +90,6 @@ def test_an_event_is_shown_as_hashed_wherever_it_belongs(stage):
     assert visitor(stage, "reviewer").get(f"events/{approval.id}/9").status_code == 404
 
 
-@pytest.mark.req("R-UI-20")
 def test_audit_is_for_compliance_and_administrators(stage):
     member = stage.person("operator")
     for role, status in (("compliance", 200), ("administrator", 200), ("reviewer", 403), ("operator", 403)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -37,70 +36,6 @@ def paths(stage):
         f"evidence/{pointer}",
         f"sessions/{action.session_id}",
     ]
-
-
-@pytest.mark.req("R-UI-20")
-def test_every_member_may_read_every_page(stage, paths):
-    for role in ("reviewer", "operator", "compliance", "administrator"):
-        member = visitor(stage, role)
-        assert [member.get(path).status_code for path in paths] == [200] * len(paths)
-
-
-@pytest.mark.req("R-UI-20")
-def test_nobody_reads_a_page_without_signing_in(stage, paths):
-    answers = [Client().get(f"/t/orchid/{path}") for path in paths]
-    assert {answer.status_code for answer in answers} == {302}
-    assert all(answer["Location"].startswith("/sign-in?next=") for answer in answers)
-
-
-@pytest.mark.req("R-UI-21")
-def test_another_tenants_pages_look_absent(stage, paths):
-    stranger = visitor(set_up("willow"), "operator", name="stranger@willow")
-    for path in paths:
-        assert stranger.client.get(f"/t/orchid/{path}").status_code == 404
-
-
-@pytest.mark.req("R-UI-21")
-def test_another_tenants_ids_look_absent_in_ones_own(stage, paths):
-    stranger = visitor(set_up("willow"), "operator", "reviewer", name="stranger@willow")
-    with_ids = [path for path in paths if re.search(r"[0-9a-f]{8}-", path)]
-    assert [stranger.get(path).status_code for path in with_ids] == [404] * len(with_ids)
-
-
-@pytest.mark.req("R-UI-21")
-def test_another_tenants_things_cannot_be_written(stage):
-    case, waiting = stage.case(), stage.propose()
-    stranger = visitor(set_up("willow"), "operator", "reviewer", name="stranger@willow")
-    approval = stage.approval(waiting).id
-    answers = [
-        stranger.post(f"approvals/{approval}/vote", **ballot(stage, waiting, "approve")),
-        stranger.post(f"cases/{case.id}/claim"),
-        stranger.post(f"cases/{case.id}/resolve", resolution="ABANDON", reason="x", evidence="y"),
-        stranger.post(f"actions/{case.action_id}/verify"),
-        stranger.post(f"freezes/{uuid4()}/lift", reason="x"),
-    ]
-    assert [answer.status_code for answer in answers] == [404] * 5
-    assert stage.approval(waiting).state == "REQUESTED"
-
-
-@pytest.mark.req("R-UI-20")
-@pytest.mark.parametrize(
-    ("role", "path"),
-    [
-        ("operator", "approvals/{approval}/vote"),
-        ("compliance", "approvals/{approval}/vote"),
-        ("reviewer", "cases/{case}/claim"),
-        ("reviewer", "cases/{case}/resolve"),
-        ("compliance", "cases/{case}/confirm"),
-        ("administrator", "cases/{case}/comments"),
-        ("reviewer", "actions/{action}/verify"),
-    ],
-)
-def test_a_role_that_may_not_is_told_so(stage, role, path):
-    case = stage.case()
-    approval = stage.approval(stage.propose()).id
-    path = path.format(case=case.id, approval=approval, action=case.action_id)
-    assert visitor(stage, role).post(path, reason="x").status_code == 403
 
 
 @pytest.mark.req("R-UI-03")
@@ -235,3 +170,17 @@ def test_an_odd_referer_keeps_the_choice_and_leads_to_the_start(stage, odd):
         "/preferences", {"theme": "light"}, headers={"Referer": "http://testserver/t/orchid/cases"}
     )
     assert back["Location"] == "http://testserver/t/orchid/cases"
+
+
+@pytest.mark.parametrize("page", ["actions", "audit", "audit/sightings", "recordings"])
+@pytest.mark.parametrize("day", ["0001-01-01", "1969-12-31", "9999-12-31"])
+def test_a_day_that_no_record_has_is_asked_for_without_a_fault(stage, page, day):
+    member = visitor(stage, "compliance")
+    for name in ("since", "until"):
+        assert member.get(page, **{name: day}).status_code in (200, 422)
+
+
+def test_what_cannot_be_stored_is_said_so_on_a_page(stage):
+    answer = visitor(stage, "operator").client.get("/t/orchid/agents/%00")
+    assert answer.status_code == 422
+    assert "A value cannot be stored or looked for" in answer.content.decode()

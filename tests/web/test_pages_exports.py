@@ -54,7 +54,6 @@ def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
     assert link not in visitor(stage, "reviewer").page(f"actions/{action_id}/narrative")
 
 
-@pytest.mark.req("R-UI-20")
 def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
     stage.propose()
     administrator = visitor(stage, "administrator")

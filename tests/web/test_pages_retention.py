@@ -97,7 +97,6 @@ def test_a_policy_takes_two_people(stage, first, second):
     )
 
 
-@pytest.mark.req("R-UI-20")
 def test_only_compliance_decides_and_administrators_see(stage, first):
     ask(first, over(stage))
     administrator = visitor(stage, "administrator")

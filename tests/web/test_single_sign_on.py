@@ -52,7 +52,6 @@ def is_in(client: Client) -> bool:
     return bool(client.get("/account").status_code == 200)
 
 
-@pytest.mark.req("R-UI-20")
 def test_a_member_comes_in_by_a_verified_email(provider, ada):
     client = Client()
     answer = sign_in(client, provider)

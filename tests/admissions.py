@@ -1,0 +1,137 @@
+"""Who may do what: one row for every page and every operation of the API. A new one without a row fails the build.
+
+Pages go by the name of their address, operations by their id in the OpenAPI document. What a row does not name is
+refused. `member` is somebody of the tenant who has no role there; agent, exec, oper and audit are kinds of keys.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Final
+
+ROLES: Final = ("reviewer", "operator", "compliance", "administrator")
+PEOPLE: Final = ("member", *ROLES)
+KEYS: Final = ("agent", "exec", "oper", "audit")
+_PEOPLE: Final = " ".join(PEOPLE)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _rows(table: dict[str, str]) -> dict[str, frozenset[str]]:
+    rows = [(name, frozenset(who.split())) for who, names in table.items() for name in names.split()]
+    assert len(rows) == len(dict(rows)), "a name stands in two rows"
+    assert set(chain(*dict(rows).values())) <= {*PEOPLE, *KEYS}
+    return dict(rows)
+
+
+PAGES: Final = _rows(
+    {
+        _PEOPLE: """
+            home quality approvals approvals-next approvals-looking approvals-view-save approvals-view-remove
+            approvals-export approval approval-looking approval-shown cases emergencies case actions actions-export
+            action action-entry action-narrative action-narrative-pdf case-narrative case-narrative-pdf evidence session
+            run incidents incident incident-review runbooks agents agent calls hallucinations recordings recording
+            recorded-conversation contracts contract systems ledger log-growth event-proof event me my-absence
+            my-absence-end my-delegation-end notices notice-next notices-read notice-wishes freezes""",
+        "reviewer": "approvals-batch approval-edit my-key-enrol my-key-stop my-delegation",
+        "reviewer operator": """
+            approval-claim approval-release approval-assign approval-ask approval-vote approval-challenge
+            case-challenge case-confirm""",
+        "reviewer operator compliance": "approval-comment case-comment",
+        "reviewer operator compliance administrator": "emergency-review incident-comment",
+        "operator": """
+            batches batch batch-turn case-claim case-assign case-release case-snooze case-wake case-reopen case-step
+            case-resolve action-verify run-cancel incident-new incident-join incident-close incident-reopen
+            incident-step system-stop system-resume""",
+        "operator administrator": """
+            incident-contain agent-revoke freeze-place freeze-lift contract-answer system-answer""",
+        "operator compliance administrator": "incident-export",
+        "compliance": """
+            recording-erase export-start export-bundle hold-place hold-lift erasure-ask erasure-answer
+            retention-propose retention-answer""",
+        "compliance administrator": "audit sightings exports holds alarm-acknowledge integrity-check integrity-turn",
+        "reviewer compliance administrator": "people member",
+        "reviewer administrator": "approver-key-answer",
+        "administrator": """
+            member-invite member-invite-again member-change member-answer member-remove member-link member-separate
+            key-create key-revoke delegation-end notice-channels notice-channels-set notice-again""",
+    }
+)
+
+PUBLIC_PAGES: Final = _names(
+    """
+    account_login account_inactive mfa_authenticate mfa_login_webauthn openid_connect_login openid_connect_callback
+    invitation socialaccount_login_cancelled sign-out jwks healthz readyz stream session-stream"""
+)
+PAGES_ABOUT_ONESELF: Final = _names(
+    """
+    door preferences account_reauthenticate mfa_reauthenticate mfa_reauthenticate_webauthn again-outside mfa_index
+    account_change_password mfa_activate_totp mfa_deactivate_totp mfa_view_recovery_codes mfa_generate_recovery_codes
+    mfa_list_webauthn mfa_add_webauthn mfa_remove_webauthn end-sessions invitation-accept"""
+)
+
+OPERATIONS: Final = _rows(
+    {
+        # What anybody may ask; a webhook says by its signature whose it is.
+        "": "systems_receive operations_healthz operations_readyz operations_jwks",
+        # What an agent may: propose, and ask about what it proposed.
+        "agent": """
+            sessions_open_session sessions_ask_check sessions_withhold sessions_propose sessions_close guarding_guard
+            work_answer_question""",
+        "agent oper operator": "actions_cancel",
+        f"agent oper audit {_PEOPLE}": """
+            sessions_get_session telling_get_context telling_get_summary guarding_guard_log actions_list_actions
+            actions_get_action actions_get_history actions_get_report workflows_get_run""",
+        f"agent exec oper audit {_PEOPLE}": "actions_state_machine",
+        # What an executor may: run what was approved.
+        "exec": "executions_ready executions_claim executions_start executions_heartbeat executions_observe",
+        "exec oper operator": "executions_register_executor",
+        # What operators commit.
+        "oper operator administrator": """
+            agents_register_agent agents_revoke_agent registry_register_contract systems_register_system
+            people_freeze""",
+        "oper administrator": """
+            registry_set_policy systems_create_hook systems_rotate_hook systems_revoke_hook notices_get_channels
+            notices_undelivered""",
+        "oper operator": "systems_stop_releasing systems_resume_releasing actions_verify workflows_cancel_run",
+        "oper audit operator administrator": "systems_list_hooks",
+        "oper audit": "metrics_metrics",
+        f"oper {_PEOPLE}": """
+            people_list_cases people_get_case people_list_freezes incidents_list_incidents incidents_get_incident""",
+        f"oper audit {_PEOPLE}": """
+            agents_list_agents agents_get_agent registry_list_contracts registry_get_contract registry_list_policies
+            systems_list_systems recordings_list_recordings recordings_get_recording recordings_list_conversations
+            recordings_get_conversation runs_list_runs workflows_decide workflows_strategies
+            emergencies_list_emergencies""",
+        # People, each for themselves; who may vote is asked of the approval.
+        _PEOPLE: """
+            quality_get_quality quality_report people_list_approvals people_get_approval staff_list_delegations
+            staff_end_delegation staff_list_absences staff_go_away staff_come_back voting_challenge voting_vote
+            work_thread ballots_vote_on_several notices_list_messages notices_read notices_get_wishes
+            notices_set_wishes""",
+        "reviewer": "staff_enrol staff_begin_enrolment edits_preview edits_edit",
+        "reviewer operator": "work_claim work_release work_assign work_ask people_challenge people_confirm",
+        "reviewer operator compliance": "work_comment people_comment people_add_evidence",
+        "reviewer operator compliance administrator": "emergencies_review incidents_comment",
+        "operator": """
+            people_claim_case people_release_case people_resolve casework_assign casework_snooze casework_wake
+            casework_reopen batches_start batches_get_batch batches_pause batches_resume batches_cancel
+            incidents_open_incident incidents_link incidents_close incidents_reopen""",
+        "operator administrator": "people_lift registry_answer_contract systems_answer_system",
+        "compliance": """
+            erasures_ask erasures_confirm erasures_refuse erasures_withdraw erasures_place_hold erasures_lift_hold
+            erasures_propose_policy erasures_confirm_policy erasures_withdraw_policy""",
+        "compliance audit": """
+            erasures_list_erasures erasures_get_erasure erasures_list_holds erasures_list_policies ledger_checkpoint
+            ledger_entries ledger_tile ledger_inclusion ledger_consistency ledger_events exports_start
+            exports_list_exports exports_get_export exports_get_bundle""",
+        "reviewer compliance administrator": "staff_list_members staff_list_keys",
+        "reviewer administrator": """
+            staff_confirm_key staff_refuse_key staff_suspend_key staff_restore_key staff_remove_key staff_delegate""",
+        "administrator": """
+            staff_invite staff_invite_again staff_change staff_answer_proposal staff_link staff_separate staff_remove
+            notices_set_channels notices_again""",
+    }
+)
