@@ -1,0 +1,370 @@
+"""`python -m benchmarks.load`: a load that people would call a bad day, and what is true afterwards.
+
+Proposals, approvals, executions and pages against the product's own processes: first how much goes through at most,
+then for a long while half of it, then three times as much as goes through. Requests arrive when they arrive, whether
+or not the ones before are answered. The system of record is a folder, and each effect is also noted in a journal of
+its own, so that afterwards every effect can be held against every accepted call and every report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import statistics
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from benchmarks.apart import apart
+from benchmarks.stand import Stand, stand
+from console import programs, servers
+from console.installation import ROOT
+from counterfoil.proof import ExecutorKey
+
+DATABASE = "load"
+CONTRACT = ROOT / "client" / "example" / "contracts" / "write_document.json"
+# One call in this many is asked about: a vote hashes a password on purpose slowly.
+PLAIN, ASKED, ONE_IN = "write_note", "write_notice", 20
+PAGES = ("", "actions", "approvals", "cases", "agents", "ledger")
+PAGES_PER_CALL = 0.2
+EXECUTORS, CONNECTIONS = 4, 300
+PATIENCE_S = 300.0
+TOKEN = "x" * 32
+URL = "http://localhost:8000"  # the public address, which proofs of possession name
+
+
+@dataclass
+class Tally:
+    """What became of the requests of one kind in one phase."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+
+    def line(self, name: str) -> str:
+        took = sorted(self.seconds) or [0.0]
+        p99 = took[min(len(took) - 1, int(len(took) * 0.99))]
+        shed = self.statuses.pop("503", 0)
+        other = ", ".join(f"{count} x {status}" for status, count in self.statuses.most_common() if status[0] != "2")
+        good = sum(count for status, count in self.statuses.items() if status[0] == "2")
+        return (
+            f"  {name:<12} {good:>7} answered  {shed:>6} shed  p50 {statistics.median(took) * 1000:>7.0f} ms"
+            f"  p99 {p99 * 1000:>7.0f} ms  {other or 'no error'}"
+        )
+
+
+@dataclass
+class Day:
+    """The callers of one run, and what they remember of it."""
+
+    port: int
+    keys: dict[str, str]
+    session: str
+    password: str
+    folder: Path
+    client: httpx.AsyncClient
+    accepted: set[str] = field(default_factory=set)
+    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    journal: Counter[str] = field(default_factory=Counter)
+    executors: dict[str, ExecutorKey] = field(default_factory=dict)
+    pin: tuple[str, str] = ("", "")
+    is_over: bool = False
+
+    async def ask(self, kind: str, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response | None:
+        """One request, counted; None where it was shed or got no answer."""
+        began, status = time.perf_counter(), "no answer"
+        try:
+            answer = await self.client.request(
+                method, f"http://127.0.0.1:{self.port}{path}", json=body, headers={"Host": "localhost:8000"} | headers
+            )
+            status = str(answer.status_code)
+            return answer if answer.status_code < 500 else None
+        except httpx.TransportError as problem:
+            status = type(problem).__name__
+            return None
+        finally:
+            tally = self.tallies[kind]
+            tally.statuses[status] += 1
+            if status[0] == "2":
+                tally.seconds.append(time.perf_counter() - began)
+
+    def key(self, kind: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.keys[kind]}"}
+
+    def person(self) -> dict[str, str]:
+        return {"Cookie": f"sessionid={self.session}; csrftoken={TOKEN}", "X-CSRFToken": TOKEN}
+
+    # What people and machines do
+
+    async def propose(self, number: int) -> None:
+        text = uuid4().hex
+        tool = ASKED if number % ONE_IN == 0 else PLAIN
+        arguments = {"path": f"notes/{text}.md", "text": text, "sha256": sha256(text.encode()).hexdigest()}
+        call = {"call_id": text, "tool": tool, "arguments": arguments, "pin_hash": self.pin[1]}
+        path = f"/api/v1/sessions/{self.pin[0]}/calls"
+        answer = await self.ask("propose", "POST", path, {"calls": [call]}, **self.key("agent"))
+        if answer is not None and answer.status_code == 200 and answer.json()["results"][0]["accepted"]:
+            self.accepted.add(answer.json()["results"][0]["action_id"])
+
+    async def look(self, number: int) -> None:
+        page = PAGES[number % len(PAGES)]
+        await self.ask("page", "GET", f"/t/bench/{page}", Cookie=f"sessionid={self.session}")
+
+    async def decide(self) -> None:
+        """A reviewer who approves whatever waits, one after another."""
+        while not self.is_over:
+            answer = await self.ask("inbox", "GET", "/api/v1/approvals?limit=20", **self.person())
+            waiting = answer.json()["items"] if answer is not None and answer.status_code == 200 else []
+            for each in waiting:
+                await self._vote(str(each["approval_id"]))
+            if not waiting:
+                await asyncio.sleep(0.5)
+
+    async def _vote(self, approval_id: str) -> None:
+        seen = await self.ask("approval", "GET", f"/api/v1/approvals/{approval_id}", **self.person())
+        if seen is None or seen.status_code != 200 or seen.json()["state"] != "REQUESTED":
+            return
+        shown = seen.json()
+        body = {
+            "verdict": "approve",
+            "payload_hash": shown["payload_hash"],
+            "rendering_digest": shown["rendering_digest"],
+            "reason": "Read.",
+            "password": self.password,
+        }
+        await self.ask("vote", "POST", f"/api/v1/approvals/{approval_id}/votes", body, **self.person())
+
+    async def execute(self, name: str) -> None:
+        """An executor that writes what was approved, and tells until it is heard."""
+        while not self.is_over:
+            body = {"executor_id": name, "limit": 5}
+            answer = await self.ask("claim", "POST", "/api/v1/executions/claim", body, **self.key("exec"))
+            orders = answer.json()["orders"] if answer is not None and answer.status_code == 200 else []
+            for order in orders:
+                await self._carry_out(name, order)
+            if not orders:
+                await asyncio.sleep(0.2)
+
+    async def _carry_out(self, name: str, order: dict[str, Any]) -> None:
+        path = f"/api/v1/actions/{order['action_id']}/executions"
+        body = {"grant": order["grant"], "executor_id": name, "wrapper_version": "1", "timeout_s": 60}
+        idempotent = {"Idempotency-Key": uuid4().hex}
+        started = None
+        for _ in range(20):
+            proof = self.executors[name].proof(method="POST", url=f"{URL}{path}", token=order["grant"], at=time.time())
+            started = await self.ask("start", "POST", path, body, DPoP=proof, **idempotent, **self.key("exec"))
+            if started is not None:
+                break
+            await asyncio.sleep(0.5)
+        if started is None or started.status_code != 201:
+            return
+        work = started.json()
+        self.journal[order["action_id"]] += 1
+        file = self.folder / work["payload"]["path"]
+        file.write_text(work["payload"]["text"])
+        told = {"tool": order["tool"], "status": "success", "evidence": {"written": True}, "error": None}
+        sent = {"result": told | {"timestamp": None, "side_effects": []}}
+        for _ in range(60):
+            heard = await self.ask(
+                "observe", "POST", f"{path}/{work['attempt']}/observations", sent, **self.key("exec")
+            )
+            if heard is not None:
+                return
+            await asyncio.sleep(0.5)
+
+
+async def arrive(rate: float, seconds: float, work: Callable[[int], Awaitable[None]]) -> None:
+    """Start `work` so many times a second, whatever became of the earlier ones; wait for the last."""
+    running: set[asyncio.Task[None]] = set()
+    began, number = time.perf_counter(), 0
+    while (now := time.perf_counter() - began) < seconds:
+        while number < now * rate:
+            task = asyncio.ensure_future(work(number))
+            running.add(task)
+            task.add_done_callback(running.discard)
+            number += 1
+        await asyncio.sleep(0.005)
+    await asyncio.gather(*running)
+
+
+async def peak(day: Day, seconds: float, callers: int = 8) -> float:
+    """How many proposals a second go through when each caller asks again as soon as it is answered."""
+    until, counts = time.perf_counter() + seconds, Counter[int]()
+
+    async def caller(number: int) -> None:
+        while time.perf_counter() < until:
+            await day.propose(number * 7 + counts[number] + 1)
+            counts[number] += 1
+
+    await asyncio.gather(*(caller(number) for number in range(callers)))
+    return sum(counts.values()) / seconds
+
+
+def sign_in(stand: Stand, username: str) -> str:
+    """A session of one person."""
+    from django.test import Client
+
+    from console.models import User
+
+    client = Client()
+    client.force_login(User.objects.get(username=username), backend="django.contrib.auth.backends.ModelBackend")
+    return client.cookies["sessionid"].value
+
+
+@contextmanager
+def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
+    """Everything that `up` runs but the example: the web's port, and the process ids."""
+    (made.secrets / "epoch").write_text("1\n")
+    (made.secrets / "epoch").chmod(0o600)
+    environment = made.environment(DATABASE)
+    sealing = environment | {"DATABASE_URL": made.postgres.url(servers.SEQUENCER, DATABASE), "KEYS_DATABASE_URL": ""}
+    with (
+        made.web(DATABASE) as port,
+        made.running(programs.worker(environment=environment, log=made.folder)) as worker,
+        made.running(programs.beat(environment=environment, log=made.folder)),
+        made.running(programs.sequencer(environment=sealing, log=made.folder), DATABASE_URL=sealing["DATABASE_URL"]),
+    ):
+        yield port, {"worker": worker.process.pid}
+
+
+def memory_mb(pid: int) -> float:
+    """The resident memory of a process and its children."""
+    total, pending = 0, [pid]
+    while pending:
+        one = pending.pop()
+        with (Path("/proc") / str(one) / "statm").open() as file:
+            total += int(file.read().split()[1]) * 4096
+        children = Path(f"/proc/{one}/task/{one}/children").read_text().split()
+        pending += [int(child) for child in children]
+    return total / 1e6
+
+
+async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[None]]]) -> None:
+    runners = [asyncio.ensure_future(task()) for task in tasks]
+    highest = await peak(day, max(5.0, seconds / 20))
+    print(f"peak: {highest:.0f} proposals a second, {EXECUTORS} executors and a reviewer at work beside them")
+    for name, share, lasts in (("half of it", 0.5, seconds), ("three times as much", 3.0, seconds / 2)):
+        day.tallies.clear()
+        calls = arrive(highest * share, lasts, day.propose)
+        pages = arrive(highest * share * PAGES_PER_CALL, lasts, day.look)
+        await asyncio.gather(calls, pages)
+        print(f"\n{name}: {highest * share:.0f} proposals a second for {lasts:.0f} s")
+        for kind, tally in sorted(day.tallies.items()):
+            print(tally.line(kind))
+    day.tallies.clear()
+    await settled(day)
+    day.is_over = True
+    await asyncio.gather(*runners)
+
+
+async def settled(day: Day) -> None:
+    """Until every accepted call has come to its end, or patience has."""
+    until = time.perf_counter() + PATIENCE_S
+    for state in ("VALIDATED", "EXECUTING", "UNKNOWN", "PENDING", "COMMITTED"):
+        while time.perf_counter() < until:
+            answer = await day.ask("open", "GET", f"/api/v1/actions?state={state}&limit=1", **day.key("oper"))
+            if answer is not None and answer.status_code == 200 and not answer.json()["items"]:
+                break
+            await asyncio.sleep(1)
+
+
+def reconciled(made: Stand, day: Day) -> int:
+    """Hold every effect against every accepted call and its state; the number of things that are not so."""
+    with made.superuser(DATABASE) as connection:
+        rows = connection.execute("SELECT id::text, state FROM ledger_action").fetchall()
+        doubled = connection.execute(
+            "SELECT count(*) FROM (SELECT action_id FROM approvals_attempt GROUP BY action_id HAVING count(*) > 1) d"
+        ).fetchone()
+    states = dict(rows)
+    effects = {action for action, count in day.journal.items() if count}
+    wrong = {
+        "accepted calls that are not on record": len(day.accepted - states.keys()),
+        "effects that happened twice": sum(count > 1 for count in day.journal.values()),
+        "actions that were started twice": doubled[0] if doubled else 0,
+        "told as verified, and nothing happened": sum(
+            state == "RECONCILED_SUCCESS" and action not in effects for action, state in states.items()
+        ),
+        "told as failed, and it happened": sum(
+            state == "FAILED" and action in effects for action, state in states.items()
+        ),
+    }
+    ended = ", ".join(f"{count} {state}" for state, count in Counter(states.values()).most_common())
+    print(f"\nafterwards: {len(day.accepted)} accepted calls, {len(effects)} effects; {ended}")
+    for what, count in wrong.items():
+        print(f"  {count:>5} {what}")
+    return sum(wrong.values())
+
+
+async def run(made: Stand, founded: dict[str, Any], port: int, session: str, seconds: float) -> Day:
+    folder = made.folder / "documents"
+    (folder / "notes").mkdir(parents=True, exist_ok=True)
+    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+    reviewer = next(each for each in founded["people"] if each["username"].startswith("reviewer"))
+    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+        day = Day(port, founded["keys"], session, reviewer["password"], folder, client)
+        await _register(day, folder)
+        tasks: list[Callable[[], Awaitable[None]]] = [lambda name=name: day.execute(name) for name in day.executors]  # type: ignore[misc]
+        await phases(day, seconds, [*tasks, day.decide])
+    return day
+
+
+async def _register(day: Day, folder: Path) -> None:
+    async def made(path: str, body: Any, kind: str = "oper") -> dict[str, Any]:
+        answer = await day.ask("register", "POST", f"/api/v1{path}", body, **day.key(kind))
+        if answer is None or answer.status_code != 201:
+            raise SystemExit(f"benchmarks: {path} was answered {answer and answer.text}")
+        found: dict[str, Any] = answer.json()
+        return found
+
+    document = json.loads(CONTRACT.read_text())
+    await made("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(folder)}})
+    for tool, asked in ((PLAIN, False), (ASKED, True)):
+        await made("/contracts", document | {"name": tool, "approval_required": asked})
+    await made("/agents", {"agent_id": "writer", "version": "1", "tools": [PLAIN, ASKED]})
+    for number in range(EXECUTORS):
+        key = ExecutorKey(Ed25519PrivateKey.generate())
+        day.executors[f"runner-{number}"] = key
+        body = {"executor_id": f"runner-{number}", "public_jwk": key.public_jwk, "tools": [PLAIN, ASKED]}
+        await made("/executors", body, "exec")
+    session = await made("/sessions", {"agent_id": "writer", "goal": "Keep the notes.", "ttl_seconds": 86_400}, "agent")
+    day.pin = (session["session_id"], session["pin"]["hash"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300, help="how long half of the peak lasts (300)")
+    seconds = parser.parse_args().seconds
+    # Told to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with stand() as made:
+        made.database(DATABASE)
+        founded = made.founded(DATABASE)
+        reviewer = next(each for each in founded["people"] if each["username"].startswith("reviewer"))
+        session = apart(made, DATABASE, "benchmarks.load:sign_in", reviewer["username"])
+        credential = made.secrets / "systems" / "bench"
+        credential.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (credential / "documents.json").write_text("{}")
+        (credential / "documents.json").chmod(0o600)
+        with processes_of(made) as (port, pids):
+            before = {name: memory_mb(pid) for name, pid in pids.items()}
+            day = asyncio.run(run(made, founded, port, session, seconds))
+            after = {name: memory_mb(pid) for name, pid in pids.items()}
+        wrong = reconciled(made, day)
+        for name in pids:
+            print(f"  {name}: {before[name]:.0f} MB before, {after[name]:.0f} MB after")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
