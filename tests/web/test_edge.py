@@ -275,15 +275,18 @@ def keys_locked(served: Served) -> Iterator[Callable[[], None]]:
         yield connection.rollback
 
 
+ACTION = "01a206d7-6246-7b32-bf92-06b16e0aaa88"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "rank"),
     [
         ("POST", "/api/v1/executions/claim", admission.Rank.BEGINS),
-        ("POST", f"/api/v1/actions/{uuid4()}/executions", admission.Rank.BEGINS),
-        ("GET", f"/api/v1/actions/{uuid4()}/executions", admission.Rank.ORDINARY),
+        ("POST", f"/api/v1/actions/{ACTION}/executions", admission.Rank.BEGINS),
+        ("GET", f"/api/v1/actions/{ACTION}/executions", admission.Rank.ORDINARY),
         ("POST", "/api/v1/sessions", admission.Rank.ORDINARY),
-        ("POST", f"/api/v1/actions/{uuid4()}/executions/1/observations", admission.Rank.TELLS_OR_STOPS),
-        ("POST", f"/api/v1/actions/{uuid4()}/executions/1/heartbeat", admission.Rank.TELLS_OR_STOPS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/observations", admission.Rank.TELLS_OR_STOPS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/heartbeat", admission.Rank.TELLS_OR_STOPS),
         ("POST", "/api/v1/freezes", admission.Rank.TELLS_OR_STOPS),
         ("GET", "/api/v1/freezes", admission.Rank.ORDINARY),
         ("POST", "/t/orchid/freezes/place", admission.Rank.TELLS_OR_STOPS),
