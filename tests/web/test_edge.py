@@ -189,7 +189,6 @@ def with_a_file(path: str, mebibytes: int) -> Any:
     return [head.encode(), first, *chunked(path, mebibytes)[1:]]
 
 
-@pytest.mark.req("R-MC-21")
 @pytest.mark.parametrize("path", ["/x/stream", "/api/v1/stream", "/sign-in", "/api/v1/sessions"])
 def test_a_large_body_leaves_nothing_behind_and_its_sender_always_reads_why(served: Served, path: str):
     served.everything_goes_on()
