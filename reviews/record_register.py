@@ -74,6 +74,12 @@ def _first_evidence(event: Happened) -> Any:
     return next((each.pointer for each in event.envelope.commitments if each.pointer is not None), None)
 
 
+def _stray_case(event: Happened) -> Any:
+    """The case, where it is about an effect that nobody gated; of an erased one nobody knows."""
+    place = event.said("place", None)
+    return UNKNOWN if place is UNKNOWN else KEEP if place is None else event.envelope.subject_id
+
+
 def _linked(event: Happened) -> str:
     return event.envelope.kind.removesuffix("_linked")
 
@@ -130,7 +136,7 @@ RECORD_TABLES = (
         key=("case_id",),
         events={
             "case_opened": creates(
-                lambda event: event.envelope.subject_id if event.said("place", None) is not None else KEEP,
+                _stray_case,
                 place=said("place"),
                 pointer=said("pointer"),
                 system_id=said("system_id"),

@@ -146,6 +146,9 @@ class RecordTable:
         """The rows after one more event (rules 2 and 3)."""
         change = self.events.get(event.envelope.kind)
         key = change.key(event) if change is not None else KEEP
+        if isinstance(key, tuple) and any(part is UNKNOWN for part in key):
+            # Which row it was is not known any more, only that there was one.
+            key = UNKNOWN
         if change is not None and key is not KEEP:
             if change.creates:
                 rows.setdefault(key, {})

@@ -23,6 +23,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -40,7 +41,11 @@ from approvals.models import Attempt, Grant
 from approvals.operations import roster
 from approvals.queries import asking
 from console.models import Membership
-from ledger.queries import record
+from console.people import operations as people
+from ledger import register
+from ledger.management.commands import verify_ledger
+from ledger.operations import record as ledger
+from ledger.queries import record, storage
 from ledger.tenancy import ask, tenancy
 from tests.callers import Api
 from tests.workshop import Clock, Workshop, new_key
@@ -145,6 +150,10 @@ class Desk(RuleBasedStateMachine):
                 roster.enter(tenant_id=tenant, actor_id=place, person_id=place, at=self.clock.now())
             else:
                 roster.leave(tenant_id=tenant, actor_id=place, at=self.clock.now())
+            row = Membership.objects.select_related("user").get(tenant_id=tenant, actor_id=place)
+            # On record as the console writes it, without what else comes with a closed account.
+            kind = "account_opened" if back else "account_closed"
+            people._say(row, kind, {"approver": back}, ledger.SYSTEM, at=self.clock.now())
         (self.gone.discard if back else self.gone.add)(who)
 
     @rule(need=st.sampled_from([1, 2, 2]), on_change=st.sampled_from(["revalidate", "void"]))
@@ -298,6 +307,21 @@ class Desk(RuleBasedStateMachine):
     def _place(self, who: str) -> UUID:
         return self.places[who]
 
+    def _set_clocks_back(self) -> None:
+        """The deadlines as the record has them: what `wait` moved is no part of it."""
+        tenant, tables = self.shop.tenant, {table.model: table for table in register.record_tables()}
+        moved = {"approval": "approvals.Approval", "action": "approvals.Grant"}
+        with tenancy(tenant):
+            for kind, model in moved.items():
+                for subject in storage.subjects_of_kind(tenant, [kind]):
+                    rebuilt = verify_ledger.Rebuilt(kind)
+                    for event in verify_ledger.events_of(tenant, subject):
+                        rebuilt.take(event)
+                    for key, row in rebuilt.rows(tables[model]).items():
+                        known = {name: row[name] for name in ("decide_by", "release_by", "expires_at") if name in row}
+                        rows = apps.get_model(model).objects.filter(tenant_id=tenant)
+                        rows.filter(**{tables[model].key[0]: key}).update(**known)
+
     def teardown(self) -> None:
         if self.freeze_id:
             self.freeze(lift=True)
@@ -305,6 +329,7 @@ class Desk(RuleBasedStateMachine):
             self.team(who, back=True)
         for action_id in self.actions:
             self.shop.operator_key.post(f"/actions/{action_id}/cancel", {"reason": "The day is over."})
+        self._set_clocks_back()
         call_command("verify_ledger", verbosity=0)
 
     places: dict[str, UUID]
@@ -315,13 +340,14 @@ class Desk(RuleBasedStateMachine):
 def machine(shop: Workshop, clock: Clock, tmp_path: Path) -> type[Desk]:
     folder = tmp_path / "documents"
     (folder / "old").mkdir()
-    people = {who: shop.person("reviewer", name=f"{who}@orchid") for who in PEOPLE}
-    found = {place.user.username: place.actor_id for place in Membership.objects.select_related("user")}
-    places = {who: found[f"{who}@orchid"] for who in PEOPLE}
+    voters = {who: shop.person("reviewer", name=f"{who}@orchid") for who in PEOPLE}
+    found = {place.user.username: place for place in Membership.objects.select_related("user")}
+    places = {who: found[f"{who}@orchid"].actor_id for who in PEOPLE}
     with tenancy(shop.tenant):
         # One human, two accounts.
-        roster.enter(tenant_id=shop.tenant, actor_id=places[PEOPLE[3]], person_id=places["ana"], at=clock.now())
-    made = {"shop": shop, "clock": clock, "people": people, "places": places, "other": new_key(), "folder": folder}
+        both = [found[f"{who}@orchid"].id for who in ("ana", PEOPLE[3])]
+        people.link(tenant_id=shop.tenant, member_ids=both, by=ledger.SYSTEM, at=clock.now())
+    made = {"shop": shop, "clock": clock, "people": voters, "places": places, "other": new_key(), "folder": folder}
     return type("Today", (Desk,), made)
 
 
