@@ -10,7 +10,7 @@ from approvals.queries import approvers, calls, sessions
 from approvals.rules import binding, emergency, rendering
 from approvals.rules.agent_evidence import Item
 from approvals.rules.passkeys import confirmation_code
-from console import editing, having_a_say, target, words
+from console import editing, having_a_say, target, vote_check, words
 from console.account import Account, account, arguments, axes
 from console.api.caller import Caller
 from console.contradicted import contradicted, shown
@@ -55,6 +55,7 @@ def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dic
         "predicates": _predicates(told),
         "remedies": _remedies(told),
         "kin": kin(told),
+        "votes_differ": vote_check.difference(action.tenant_id, approval.id, told.votes),
         "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
         "asked": asked,
         "because": words.asked_because(approval.policy_row),

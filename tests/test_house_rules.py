@@ -24,7 +24,7 @@ from ledger.rules.refusals import Refused
 ROOT = Path(__file__).resolve().parent.parent
 DOMAINS = ("ledger", "approvals", "reviews")
 PRODUCT = (*DOMAINS, "console")
-LONGEST = 45
+LONGEST = 60
 
 WRITES = {
     *("save", "create", "update", "delete", "get_or_create", "update_or_create", "bulk_create", "bulk_update"),

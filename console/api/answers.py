@@ -707,6 +707,9 @@ class Approval(ApprovalRow):
     payload: Any
     fields: list[PayloadField]
     votes: list[VoteCast]
+    votes_differ: str = Field(
+        description="What of the votes is not as their events in the record say; empty if nothing."
+    )
     may_vote: bool = Field(description="Whether your vote would be taken now; `why_not` says why not.")
     why_not: str
     quorum: Quorum = Field(description="What it takes, what is there, and who may still vote.")

@@ -14,7 +14,7 @@ from approvals.queries import asking, calls, sessions
 from approvals.queries import voting as voting_read
 from approvals.rules.binding import coverage_digest
 from approvals.rules.rendering import render_payload
-from console import containment, having_a_say, settling, target
+from console import containment, having_a_say, settling, target, vote_check
 from console.api import answers, pages, voting
 from console.api.attachments import read_evidence
 from console.api.caller import NotAllowed, admits, caller_of
@@ -88,7 +88,8 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
     ]
     size, me = covers.payload_length, caller.actor.id
     attention.served(approval=approval, actor_id=me, payload_bytes=size, at=timezone.now())
-    cast = [voting.cast(vote) for vote in voting_read.votes_of(caller.tenant_id, approval_id)]
+    stored = voting_read.votes_of(caller.tenant_id, approval_id)
+    cast = [voting.cast(vote) for vote in stored]
     said = contradicted(action, sessions.session(caller.tenant_id, action.session_id), _entry(action), payload)
     seen = standing.of(approval, at=timezone.now())
     why_not = having_a_say.why_not(approval, me, caller.roles, at=timezone.now())
@@ -99,6 +100,7 @@ def get_approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
             "payload": payload,
             "fields": fields,
             "votes": cast,
+            "votes_differ": vote_check.difference(caller.tenant_id, approval_id, stored),
             "may_vote": not why_not,
             "why_not": why_not,
         }

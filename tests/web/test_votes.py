@@ -250,6 +250,24 @@ def test_a_vote_cannot_bring_a_payload(shop: Workshop, approval: dict[str, Any])
 
 
 @pytest.mark.req("R-AP-17")
+def test_a_vote_that_somebody_wrote_into_the_table_is_shown_as_an_alarm(committed_db: Any, superuser_connection: Any):
+    shop = workshop("orchid").set_up()
+    action_id = shop.propose()
+    approval = shop.approval_of(action_id)
+    assert shop.vote(approval).status_code == 201
+    path = f"/approvals/{approval['approval_id']}"
+    assert shop.reviewer.get(path).json()["votes_differ"] == ""
+
+    superuser_connection.execute("ALTER TABLE approvals_vote DISABLE TRIGGER USER")
+    superuser_connection.execute("UPDATE approvals_vote SET verdict = 'reject'")
+
+    says = "its row in approvals.Vote has another verdict than its events say."
+    assert shop.reviewer.get(path).json()["votes_differ"] == says
+    page = shop.reviewer.client.get(f"/t/orchid{path}").content.decode()
+    assert "The votes are not as the record has them." in page
+    assert "Contact compliance immediately." in page
+
+
 def test_of_two_votes_at_once_one_decides(committed_db: Any):
     shop = workshop("orchid").set_up()
     approval = shop.approval_of(shop.propose())
