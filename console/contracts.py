@@ -1,7 +1,7 @@
 """A contract document against everything that is known here: its shape, its predicates, and the check of its pattern.
 
-Checking a document needs no database, so that an author can ask before anything is registered; `findings_now` adds what
-depends on the tenant.
+Checking a document needs no database and no installation, so that an author can ask before anything is registered;
+what depends on the tenant imports its queries where it is asked.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 from console.api import predicates
-from ledger.queries import registered
 from ledger.rules import contract as contracts
 from ledger.rules.contract import Contract
 from ledger.rules.lint import Finding, find_unregistered
@@ -38,6 +37,8 @@ def findings_now(known: Contract, systems: Collection[str]) -> tuple[Finding, ..
 
 def find_weaker(tenant_id: UUID, contract: Contract) -> tuple[Finding, ...]:
     """In what a document is weaker than the version of its tool that is in force, as findings of the linter."""
+    from ledger.queries import registered
+
     before = registered.contracts_in_force(tenant_id, [contract.name]).get(contract.name)
     if not before:
         return ()
@@ -47,6 +48,9 @@ def find_weaker(tenant_id: UUID, contract: Contract) -> tuple[Finding, ...]:
 
 
 def registered_systems(tenant_id: UUID) -> frozenset[str]:
+    """The names of the systems that a tenant has registered."""
+    from ledger.queries import registered
+
     return frozenset(each.name for each in registered.systems(tenant_id))
 
 

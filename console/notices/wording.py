@@ -50,12 +50,12 @@ SAID: Final[dict[str, tuple[str, str, str]]] = {
     Occasion.CONTRACT_WAITS: (
         "A weaker contract version waits for a second person",
         "A weaker contract version waits for a second person",
-        "No agent is shown it until somebody else has confirmed it.",
+        "No agent is shown it until a second person accepts it.",
     ),
     Occasion.SYSTEM_WAITS: (
         "A change of a system waits for a second person",
         "A change of a system waits for a second person",
-        "It is read as before until somebody else has confirmed it.",
+        "It is read as before until a second person accepts it.",
     ),
     Occasion.KEY_WAITS: ("A passkey waits for a second person", "A passkey waits for a second person", ""),
     Occasion.CASE_OPENED: ("A case needs somebody", "A case needs somebody", "It waits for a person to settle it."),

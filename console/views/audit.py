@@ -22,7 +22,7 @@ from console.http import Request, in_tenant
 from console.proofs import panel
 from console.templatetags.console import moment, plainly, standing
 from ledger.operations.record import SYSTEM_ACTOR
-from ledger.queries import acting, record, search
+from ledger.queries import acting, record, search, storage
 from reviews import queries as after
 
 PAGE = 50
@@ -162,7 +162,11 @@ def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
 
 
 def _behind(request: Request) -> str:
-    return str(request.GET.get("before", ""))
+    """The place in the address: an id, with a number where events of one action are listed; nothing else is one."""
+    asked = str(request.GET.get("before", ""))
+    named, _, number = asked.partition(".")
+    known = storage.is_uuid(named) and (not number or (number.isascii() and number.isdecimal() and len(number) < 10))
+    return asked if known else ""
 
 
 def _address(request: Request, last: str) -> str:
@@ -181,7 +185,7 @@ def _seen(request: Request, filters: SightingFilter) -> list[Any]:
         actor=UUID(chosen["who"]) if chosen["who"] else None,
         thing=thing,
         kind=chosen["kind"],
-        before=UUID(_behind(request)) if _behind(request) else None,
+        before=UUID(_behind(request).partition(".")[0]) if _behind(request) else None,
         limit=PAGE + 1,
         **filters.span(),
     )

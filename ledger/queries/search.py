@@ -126,7 +126,7 @@ def place_after(wanted: Wanted, last: Found) -> str:
 def _over_time(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> list[tuple[Any, ...]]:
     found = _conditions(tenant_id, wanted)
     if before:
-        found.add(" AND e.id < ", UUID(before))
+        found.add(" AND e.id < ", UUID(before.partition(".")[0]))
     source: LiteralString = "ledger_event e"
     if wanted.subjects:
         # Few rows in all: read whole, so that no plan goes through the record by time to find them.
@@ -164,7 +164,7 @@ def _over_actions(tenant_id: UUID, wanted: Wanted, before: str, limit: int) -> l
         subject, _, seq = before.partition(".")
         found.add(" AND a.id <= ", UUID(subject))
         found.add(" AND (a.id, e.seq) < (", UUID(subject), ", ")
-        found.values.append(int(seq))
+        found.values.append(int(seq or 0))
         found.where += _MARKS[len(found.values)] + ")"
     found.values.append(limit)
     end = _MARKS[len(found.values)]

@@ -31,6 +31,7 @@ CONFIRMED = "Done, and confirmed in the system of record."
 ABSENT = "Failed. The system of record shows that nothing happened."
 REVERSED = "It was done and then reversed; the reversal is confirmed."
 HELD = "Not settled. It waits for a person to review it."
+OPEN = "Not settled. A person decides what follows: to reverse it, to finish it, or to leave it as it is."
 UNTRIED = "Not executed. Nothing has been attempted."
 
 
@@ -139,7 +140,7 @@ TABLE = [
         pytest.mark.req("R-DC-05", "R-RC-10"),
         case="one_of_two_effects",
         path=IN_PART,
-        told=("REVIEW_REQUIRED", HELD),
+        told=("REVIEW_REQUIRED", f"Done in part: refund took effect; notice did not take effect. {OPEN}"),
         found="PARTIAL_APPLICATION",
         decided="RT-09",
         review=True,
@@ -232,7 +233,7 @@ TABLE = [
     row(
         case="dead_letter",
         path=IN_PART,
-        told=("REVIEW_REQUIRED", HELD),
+        told=("REVIEW_REQUIRED", f"Done in part: publish took effect. {OPEN}"),
         found="PARTIAL_APPLICATION",
         decided="RT-09",
         review=True,

@@ -16,7 +16,7 @@ from ledger.queries import acting
 from ledger.tenancy import tenancy
 from reviews import queries
 from reviews.operations import guarding
-from tests.workshop import DELETE, Clock, Workshop, contract
+from tests.workshop import DELETE, Clock, Workshop, contract, result
 
 LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
 
@@ -91,12 +91,19 @@ def test_a_call_with_unreadable_arguments_backs_no_claim_and_breaks_nothing(
 
 @pytest.mark.req("R-TC-06")
 def test_what_nobody_can_read_back_may_not_be_told_as_done(shop: Workshop, clock: Clock):
-    unreadable = contract("delete_document") | {"version": "2.0.0", "unverifiable_acknowledged": True}
+    unreadable = contract("delete_document") | {"name": "shred_document", "unverifiable_acknowledged": True}
     del unreadable["verification"]
     assert shop.operator_key.post("/contracts", unreadable).status_code == 201
-    started = shop.started()
+    agent = {"agent_id": "librarian", "version": "2", "tools": ["shred_document"]}
+    assert shop.operator_key.post("/agents", agent).status_code == 201
+    shredder = {"executor_id": "shredder", "public_jwk": shop.key.public_jwk, "tools": ["shred_document"]}
+    assert shop.executor.post("/executors", shredder).status_code == 201
+    action_id = shop.call("shred_document")["action_id"]
+    assert shop.vote(shop.approval_of(action_id)).status_code == 201
+    [order] = shop.claim(executor_id="shredder")
+    started = shop.start(order, executor_id="shredder").json()
     session = session_of(shop, started["action_id"])
-    shop.observe(started)
+    shop.observe(started, result=result(tool="shred_document"))
     clock.forward(seconds=90)
     shop.read_back(started["action_id"], clock)
 

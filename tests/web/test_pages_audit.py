@@ -167,3 +167,11 @@ def test_a_sighting_is_never_changed(stage):
     for change in ("UPDATE console_sighting SET at = now()", "DELETE FROM console_sighting"):
         with tenancy(stage.tenant), pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(change)
+
+
+@pytest.mark.parametrize("odd", [" ", ":", "1e400", "2147483648", "0190b5a4-0000-7000-8000-000000000001.x"])
+def test_a_place_that_no_list_gave_out_is_the_beginning(stage, odd):
+    stage.propose()
+    person = visitor(stage, "compliance")
+    for page in ("audit", "audit/sightings"):
+        assert person.get(page, before=odd).status_code == 200

@@ -317,10 +317,10 @@ def test_a_lease_lasts_as_long_as_the_policy_says(shop: Workshop, clock: Clock):
 def test_a_system_is_registered_once_and_may_change(operator_key: Api):
     system = {"name": "documents", "pattern": "filesystems", "settings": {"root": "/srv/documents"}}
     assert operator_key.post("/systems", system).status_code == 201
-    moved = system | {"settings": {"root": "/srv/papers"}}
-    assert operator_key.post("/systems", moved).status_code == 201
+    slower = system | {"settings": {"root": "/srv/documents", "limits": {"incident_after_s": 60}}}
+    assert operator_key.post("/systems", slower).status_code == 201
     [shown] = operator_key.get("/systems").json()["items"]
-    assert {name: shown[name] for name in moved} == moved
+    assert {name: shown[name] for name in slower} == slower
 
 
 def test_a_system_that_nothing_can_read_back_is_refused(operator_key: Api):

@@ -80,13 +80,24 @@ def test_an_answer_that_fits_its_schema_is_evidence_and_no_truth(shop: Workshop)
 
 
 @pytest.mark.req("R-TC-13", "R-MC-13")
-def test_the_record_of_a_call_has_its_seven_parts_and_keeps_raw_words_for_compliance(shop: Workshop):
+def test_the_record_of_a_call_has_its_parts_and_keeps_raw_words_for_compliance(shop: Workshop):
     error = {"code": "REFUSED", "message": "no route to host db-7.internal"}
     action_id, _ = observed(shop, status="failed", evidence=None, error=error)
     path = f"/actions/{action_id}"
     for reader in (shop.operator_key, shop.reviewer, shop.operator):
         call = reader.get(path).json()["call"]
-        assert call.keys() == {"tool", "arguments", "status", "result", "error", "timestamp", "idempotency_key"}
+        parts = {
+            "tool",
+            "arguments",
+            "status",
+            "success",
+            "result",
+            "error",
+            "timestamp",
+            "idempotency_key",
+            "trace_id",
+        }
+        assert call.keys() == parts
         assert (call["tool"], call["status"], call["error"]) == ("delete_document", "failed", {"code": "REFUSED"})
         assert call["arguments"]["reason"]
         assert len(call["idempotency_key"]) == 64
