@@ -203,7 +203,18 @@ def test_axe_finds_nothing(people, site, paths, checker, look, size):
 
 def _violations(page, checker):
     page.evaluate(checker)
-    result = page.evaluate(f"axe.run({{runOnly: {json.dumps(RULES)}}})")
+    found = _checked(page, RULES)
+    if any(": target-size: " in each for each in found):
+        # A bar that stays in sight covers a different part of the page at every place of the scroll: what it covers at
+        # one place and not at another has its size.
+        page.evaluate("window.scrollBy(0, 100)")
+        kept = set(_checked(page, RULES))
+        found = [each for each in found if ": target-size: " not in each or each in kept]
+    return found
+
+
+def _checked(page, rules):
+    result = page.evaluate(f"axe.run({{runOnly: {json.dumps(rules)}}})")
     return [
         f"{page.url}: {each['id']}: {node['html'][:120]}" for each in result["violations"] for node in each["nodes"]
     ]
