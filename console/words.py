@@ -484,6 +484,9 @@ def outcome(action: outcomes.ActionView) -> str:
 
 def step(subject_kind: str, kind: str, state: str) -> str:
     """What an event led to: the outcome of an action, the state of anything else."""
+    if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
+        # What follows is decided by a later event; only some of these are rolled back.
+        return event("reconciliation_failed")
     return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence(state)
 
 

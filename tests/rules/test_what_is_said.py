@@ -218,3 +218,7 @@ def test_the_walk_hears_a_claim_where_one_is_made():
     assert claims("It is done; not verified by a reading.") == ["done"]
     assert not claims(report(State.FAILED, in_state(State.FAILED), trust_level=0).text)
     assert Code.ATTESTED in set(Code)
+
+
+def test_a_comparison_that_failed_is_not_told_as_a_rollback_before_one_is_decided():
+    assert words.step("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"
