@@ -164,6 +164,23 @@ class Person:
     def go(self, path: str = "") -> None:
         self.page.goto(self.site.page(path))
 
+    def wait_until(self, condition: str) -> None:
+        """Until this is so in the page. Asked from here: Playwright's own polling needs an `eval` that we forbid."""
+        until = time.monotonic() + WITHIN_MS / 1000
+        while not self._holds(condition):
+            assert time.monotonic() < until, condition
+            self.page.wait_for_timeout(50)
+
+    def _holds(self, condition: str) -> bool:
+        from playwright.sync_api import Error
+
+        try:
+            return bool(self.page.evaluate(condition))
+        except Error as fault:
+            if "navigation" in str(fault):
+                return False
+            raise
+
     def go_live(self, path: str) -> None:
         """Go there and wait until the page hears of what changes."""
         with self.page.expect_response(lambda answer: "/api/v1/stream" in answer.url):

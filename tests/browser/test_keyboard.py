@@ -53,7 +53,7 @@ def test_a_hash_is_copied_whole(people, site):
     person = people(permissions=["clipboard-read", "clipboard-write"]).sign_in("reviewer")
     person.go(f"approvals/{site.stage.approval(action_id).id}")
     person.page.get_by_role("button", name="Copy the payload hash").first.click()
-    person.page.wait_for_function("document.getElementById('announcer').textContent === 'Copied'")
+    person.wait_until("document.getElementById('announcer').textContent === 'Copied'")
     assert person.page.evaluate("navigator.clipboard.readText()") == site.stage.approval(action_id).payload_hash
 
 
@@ -70,7 +70,7 @@ def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, sit
     site.stage.execute(action_id)
     page.locator("tr[data-item]").get_by_text("Verifying").wait_for()
     page.get_by_role("button", name="1 new").click()
-    page.wait_for_function("document.querySelectorAll('tr[data-item]').length === 2")
+    operator.wait_until("document.querySelectorAll('tr[data-item]').length === 2")
 
 
 def test_a_reviewer_is_warned_when_somebody_else_was_faster(people, site):

@@ -75,7 +75,7 @@ def test_what_arrives_is_announced_and_moves_no_row(people, site, asked):
     assert page.locator("article[data-item]").count() == 2
     assert page.locator("article[data-item]").first.bounding_box()["x"] == before["x"]
     page.get_by_role("button", name="1 new").click()
-    page.wait_for_function("document.querySelectorAll('article[data-item]').length === 3")
+    reviewer.wait_until("document.querySelectorAll('article[data-item]').length === 3")
 
 
 def test_a_filter_is_in_the_address_and_a_view_keeps_it(people, site, asked):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 SEEN = """() => {
-  const box = document.querySelector("[data-refused]").getBoundingClientRect();
-  return document.activeElement.matches("[data-refused]") && box.top >= 0 && box.bottom <= innerHeight;
+  const refusal = document.querySelector("[data-refused]");
+  const box = refusal?.getBoundingClientRect();
+  return refusal !== null && document.activeElement === refusal && box.top >= 0 && box.bottom <= innerHeight;
 }"""
 
 
@@ -17,7 +18,7 @@ def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(peopl
     with page.expect_response(lambda answer: answer.url.endswith("/comments")) as posted:
         page.get_by_role("button", name="Add this comment").click()
     assert posted.value.status == 422
-    page.wait_for_function(SEEN)
+    operator.wait_until(SEEN)
     assert page.get_by_role("alert").first.inner_text().startswith("Nothing was recorded.")
     page.locator("[data-refused] a").click()
     assert page.evaluate("document.activeElement.name") == "text"
@@ -32,7 +33,7 @@ def test_a_refused_page_can_be_read_again_and_hears_of_changes(people, site):
     page.evaluate("document.querySelector('form[action$=comments] textarea').removeAttribute('required')")
     with page.expect_response(lambda answer: "/api/v1/stream" in answer.url):
         page.get_by_role("button", name="Add this comment").click()
-    page.wait_for_function(SEEN)
+    operator.wait_until(SEEN)
     with page.expect_response(lambda answer: answer.url.endswith(f"/cases/{case.id}") and answer.status == 200):
         claim(site, case)
     page.goto(page.url)
@@ -64,7 +65,7 @@ def test_on_a_phone_a_refusal_by_the_rules_is_seen_too(people, site):
     page.get_by_label("Why nothing may be released to it").fill("A drill.")
     page.get_by_role("button", name="Freeze it").click()
     page.get_by_text("This is already frozen.").wait_for()
-    page.wait_for_function(SEEN)
+    operator.wait_until(SEEN)
     operator.complaints.clear()
 
 
@@ -74,7 +75,7 @@ def test_a_refusal_that_is_swapped_in_takes_the_focus(people, site):
     operator.go("actions")
     page.route("**/actions?*", lambda route: route.fulfill(status=422, body=FRAGMENT, content_type="text/html"))
     page.evaluate("htmx.ajax('GET', location.pathname + '?q=x', {target: '#results', swap: 'innerHTML'})")
-    page.wait_for_function(SEEN)
+    operator.wait_until(SEEN)
     operator.complaints.clear()
 
 

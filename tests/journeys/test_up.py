@@ -84,7 +84,7 @@ class Up:
 
     def answers(self) -> bool:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).close()
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=WITHIN_S).close()
         except urllib.error.HTTPError:
             return True
         except OSError:
