@@ -114,7 +114,7 @@ def _wrong_with(act: Act) -> Iterator[tuple[str, str]]:
     elif act.category == "valid_execution_failed" and act.told is not None:
         yield "valid_execution_failed", act.told.reason
     if act.differences:
-        yield "value_mismatch", ", ".join(one.field for one in act.differences)
+        yield "value_mismatch", ", ".join(one.name for one in act.differences)
     if act.silent_over:
         yield "silent_step", f"It went on over call {act.silent_over[0][0]}."
     if act.repeats:

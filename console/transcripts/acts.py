@@ -23,8 +23,8 @@ from approvals.rules.gate import GateVerdict
 from console.transcripts import values
 from console.transcripts.answers import Told
 from console.transcripts.records import Call
-from console.transcripts.values import Difference
 from ledger.rules.contract import Contract
+from ledger.rules.fields import Field
 from ledger.rules.lifecycle import State
 from reviews.rules.guard.records import Record
 from reviews.rules.observe import Status
@@ -63,7 +63,8 @@ class Act:
     notes: list[str] = field(default_factory=list)
     told: Told | None = None
     answered_at: int | None = None
-    differences: list[Difference] = field(default_factory=list)
+    answered_fields: tuple[Field, ...] = ()
+    read_fields: dict[str, Field] = field(default_factory=dict)
     predicates: list[Held] = field(default_factory=list)
     seen_by: list[int] = field(default_factory=list)
     contradicted: bool = False
@@ -76,6 +77,17 @@ class Act:
     def mutating(self) -> bool:
         """Whether the tool changes anything; of one that nobody knows, it is assumed."""
         return self.contract is None or self.contract.mutating
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What was asked beside what is shown: by the newest read that tells, else by the answer."""
+        named = {one.name: one for one in self.answered_fields}
+        return tuple({**named, **self.read_fields}.values())
+
+    @property
+    def differences(self) -> tuple[Field, ...]:
+        """The fields in which another value is shown than was asked for."""
+        return tuple(one for one in self.fields if one.differs)
 
     @property
     def category(self) -> str:

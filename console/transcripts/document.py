@@ -62,7 +62,8 @@ def call(act: Act, trust: Trust) -> dict[str, Any]:
         "state": None if state is None else str(state),
         "basis": act.basis,
         "differences": [
-            {"field": one.field, "asked": one.asked, "shown": one.shown, "where": one.where} for one in act.differences
+            {"field": one.name, "asked": one.asked, "shown": one.shown, "where": str(one.source)}
+            for one in act.differences
         ],
         "predicates": [
             {"text": one.text, "holds": one.holds, "where": one.where, "reason": one.reason} for one in act.predicates

@@ -2,15 +2,18 @@
 
 1. The tool's own answer is compared with the arguments, and the contract's predicates are evaluated over it. Both are
    marked `answer`: a tool that contradicts itself was not believed to be right, one that agrees proves nothing.
-2. A later successful read is about the same thing where both calls name the same identifier. It is compared with what
-   was asked, except for fields that a change in between has set again. These findings are marked `read`.
+2. A later successful read is about the same thing where both calls name the same identifier and both tools the same
+   kind of thing: what an order shows is not what a refund of it was to be. It is compared with what was asked, except
+   for fields that a change in between has set again. These findings are marked `read`.
 3. A difference or a predicate that is false contradicts the action. A read that agrees in at least one field, or shows
    every predicate true, and contradicts nothing, lets the action stand as seen.
-4. After a deletion, a read that still brings the thing contradicts it, and one that fails shows it.
+4. After a deletion, a read of all that it named which still brings the thing, and does not call it deleted,
+   contradicts it, and one that fails shows it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,13 +21,14 @@ from typing import Any
 from console.transcripts import values, wording
 from console.transcripts.acts import Act, Held
 from console.transcripts.gating import AT
-from console.transcripts.values import Difference
 from ledger.rules.contract import Contract
+from ledger.rules.fields import Field, Source, compare_fields
 from reviews.rules import observe, predicates
 from reviews.rules.observe import Status
 from reviews.rules.reading import Consistency, Effect, Reading, shown
 
 MOST_LATER = 50
+_GONE = re.compile(r"delet|remov|archiv|cancel|trash|gone|inactive", re.IGNORECASE)
 _NAMES_IT = ("_id", "id", "number", "path", "file", "filename", "key", "email", "to", "name", "url", "ref")
 
 
@@ -73,37 +77,43 @@ def over_answer(act: Act) -> None:
     """Compare a change with its own answer (rule 1)."""
     if act.told is None:
         return
-    relative = wording.verb_of(act.call.tool)[0] in wording.RELATIVE
-    compared = values.compare(act.arguments, act.told.content, where="answer", relative=relative)
-    act.differences.extend(compared.differences)
+    act.answered_fields = compare_fields(act.arguments, contract=act.contract, answer=act.told.content)
     held = evaluated(act, act.told.content, where="answer")
     act.predicates.extend(held)
-    if compared.differences or any(one.holds == "FALSE" for one in held):
-        act.contradicted = True
+    act.contradicted = bool(act.differences) or any(one.holds == "FALSE" for one in held)
 
 
 def over_read(change: Act, read: Act, later: list[Act], named: frozenset[str]) -> bool:
     """Compare a change with a later read of the same thing (rules 2 to 4); whether that said anything."""
     told = read.told
-    if told is None:
+    if told is None or not _is_of_the_same_kind(change, read):
         return False
-    verb = wording.verb_of(change.call.tool)[0]
-    if verb in wording.DELETES:
+    if wording.verb_of(change.call.tool)[0] in wording.DELETES:
         return _after_deletion(change, read, named)
     if told.status is not Status.SUCCESS:
         return False
     again = {name for one in later for name in one.arguments if one.told is not None}
-    fresh = frozenset(name for name in change.arguments if name not in again)
-    compared = values.compare(change.arguments, told.content, where="read", relative=verb in wording.RELATIVE, of=fresh)
+    asked = {name: value for name, value in change.arguments.items() if name not in again}
+    fields = compare_fields(asked, contract=change.contract, reading=told.content)
     held = evaluated(change, told.content, where="read")
-    agreeing = [name for name in compared.agreeing if not values.identifiers(change.arguments[name]) <= named]
-    return _settle(change, read, compared.differences, held, agrees=bool(agreeing))
+    return _settle(change, read, fields, held, named)
 
 
-def _settle(change: Act, read: Act, differences: tuple[Difference, ...], held: list[Held], *, agrees: bool) -> bool:
-    change.differences = [one for one in change.differences if one.where != "read"] + list(differences)
+def _is_of_the_same_kind(change: Act, read: Act) -> bool:
+    """Whether two tools are about one kind of thing, by their names (rule 2)."""
+    changed, shown = wording.things_of(change.call.tool), wording.things_of(read.call.tool)
+    if wording.verb_of(change.call.tool)[0] in wording.SETS:
+        naming_it = (name for name in change.arguments if name.lower().endswith(_NAMES_IT))
+        changed |= {word for name in naming_it for word in wording.words_of(name)}
+    return not changed or not shown or bool(changed & shown)
+
+
+def _settle(change: Act, read: Act, fields: tuple[Field, ...], held: list[Held], named: frozenset[str]) -> bool:
+    told = {one.name: one for one in fields if one.same is not None}
+    change.read_fields = {**change.read_fields, **told}
     change.predicates = [one for one in change.predicates if one.where != "read"] + held
-    wrong = bool(differences) or any(one.holds == "FALSE" for one in held)
+    wrong = any(one.differs for one in told.values()) or any(one.holds == "FALSE" for one in held)
+    agrees = any(one.same and not values.identifiers(one.asked) <= named for one in told.values())
     right = not wrong and (agrees or (bool(held) and all(one.holds == "TRUE" for one in held)))
     change.contradicted = wrong or (change.contradicted and not right)
     if wrong:
@@ -120,9 +130,13 @@ def _after_deletion(change: Act, read: Act, named: frozenset[str]) -> bool:
     if told.status is Status.FAILED:
         change.seen_by.append(read.turn if read.answered_at is None else read.answered_at)
         return True
-    still = isinstance(told.content, Mapping) and bool(values.identifiers(told.content, limit=200) & named)
+    gone = _GONE.search(str(told.content.get("status", ""))) if isinstance(told.content, Mapping) else None
+    found = values.identifiers(told.content, limit=200) if isinstance(told.content, Mapping) and gone is None else ()
+    still = bool(named.intersection(found)) and naming(change.arguments) <= named
     if still:
-        change.differences.append(Difference("(the thing itself)", "deleted", "still there", "read"))
+        change.read_fields["(the thing itself)"] = Field(
+            "(the thing itself)", "deleted", "still there", same=False, source=Source.READ
+        )
         change.contradicted = True
         change.seen_by.clear()
     return still

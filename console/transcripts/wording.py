@@ -60,9 +60,13 @@ _SMALL = frozenset(("a", "an", "the", "to", "of", "for", "by", "in", "on", "with
 _PEOPLE = frozenset(("human", "humans", "agent", "agents", "person", "operator", "representative", "supervisor"))
 _MERE = frozenset(("pending", "delivered", "all", "details", "current", "existing", "id", "ids", "info", "item_id"))
 _VERBS = READS | _HIGH | _CRITICAL | _LOW | _IRREGULAR.keys() | _ALSO.keys() | {"issue", "start", "upload"}
-# A deletion leaves nothing to compare; a relative change makes another number than the one that was asked.
+# A deletion leaves nothing to compare.
 DELETES = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "erase"))
-RELATIVE = frozenset(("add", "increase", "decrease", "deposit", "withdraw", "increment", "decrement", "adjust", "move"))
+# What these do, they do to the thing that an argument names: a read of that thing shows it.
+SETS = frozenset((
+    "update", "modify", "change", "set", "edit", "rename", "assign", "switch", "upgrade", "downgrade", "move", "patch",
+    "put", "reschedule", "enable", "disable",
+))
 # fmt: on
 _PARTS = re.compile(r"[_.\-/:\s]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -145,6 +149,12 @@ def object_phrases(name: str) -> tuple[str, ...]:
     whole = " ".join(rest)
     single = rest[-1].removesuffix("s") if rest[-1].endswith("s") and not rest[-1].endswith("ss") else rest[-1]
     return tuple(dict.fromkeys((whole, rest[-1], single, *rest[:-1])))[:8]
+
+
+def things_of(name: str) -> frozenset[str]:
+    """The words of a tool's name that say what it is about, in the singular."""
+    plain = {word.removesuffix("s") if not word.endswith("ss") else word for word in verb_of(name)[1]}
+    return frozenset(plain - {one.removesuffix("s") for one in _MERE})
 
 
 def participle(verb: str) -> str:

@@ -39,6 +39,7 @@ Optional fields beyond api.md's example:
 | stale_errors | [] | the tool's error codes for "the target has moved on" (STALE_STATE, R-EX-17) |
 | formerly | [] | names that the tool had: a call of one stays a phantom, with the new name suggested (R-MC-22) |
 | coercion | none | `lossless`: a tool that only reads takes a value in another type that says the same (C-38) |
+| answers | {} | where the tool's answer shows an argument (`ledger.rules.answer_paths`) |
 | based_on | {} | `required`: a call names the read that it rests on; `max_age_s`: how old that may be (R-TC-16) |
 
 The digest is SHA-256 over the RFC 8785 bytes of the document as registered, without our defaults:
@@ -62,6 +63,7 @@ import rfc8785
 from jsonschema_rs import Draft202012Validator
 
 from ledger.rules import contract_faults, preparation, remedies, schemas, targets
+from ledger.rules.answer_paths import AnswerPath, read_answers
 from ledger.rules.canonical import NotCanonical, digest
 from ledger.rules.depth import Depth, depth
 from ledger.rules.effects import (
@@ -186,6 +188,7 @@ class Contract:
     verification: Verification | None
     recovery: Recovery
     claims: Claims
+    answers: Mapping[str, AnswerPath | None]
     next_tools: tuple[str, ...]
     formerly: tuple[str, ...]
     coerces: bool
@@ -348,6 +351,7 @@ def _contract(document: dict[str, Any], text: bytes) -> Contract:
         verification=verification,
         recovery=remedies.read(document.get("recovery", {})),
         claims=Claims(done=tuple(claims.get("done", ())), object=tuple(claims.get("object", ()))),
+        answers=read_answers(document.get("answers", {})),
         next_tools=tuple(document.get("next_tools", ())),
         formerly=tuple(document.get("formerly", ())),
         coerces=document.get("coercion", "none") == "lossless",

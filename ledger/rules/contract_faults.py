@@ -14,6 +14,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from ledger.rules import expressions, preparation, remedies, schemas, targets
+from ledger.rules.answer_paths import answer_faults
 from ledger.rules.effects import (
     DEFAULT_REVERSIBILITY,
     UPPER_CLASSES,
@@ -52,6 +53,8 @@ def in_meaning(document: dict[str, Any]) -> Iterator[Fault]:
         arguments.extend(_target_faults(document))
     yield from arguments
     yield from _schema_faults(document.get("result_schema", {}), "/result_schema")
+    for place, problem in answer_faults(document):
+        yield _fault(place, "BAD_ANSWER_PATH", problem)
     yield from _path_faults(document)
     yield from _loop_faults(document)
 

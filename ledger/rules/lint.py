@@ -12,6 +12,7 @@ approval, idempotent recovery or verification) is a fault of `contract_faults`. 
 | OPEN_ARGUMENTS | unknown parameters are refused, nested ones too, else a renamed one passes unseen (R-MC-03) |
 | FRACTIONAL_MONEY, FRACTIONAL_ARGUMENT | payloads hold no fractions: a `number` only ever takes integers |
 | NO_CLAIMS | a tool that changes something names the words in which an agent would claim that it did (R-CG-02) |
+| NOTHING_COMPARED | the answer of a tool that changes something shows what was asked, or `answers` says where |
 | ONE_SOURCE | a CRITICAL_MUTATION names a further source, or each of its actions ends with a person (R-RC-13) |
 | UNREGISTERED_SYSTEM | the systems that it is read in are registered (`find_unregistered`; needs to know which are) |
 | UNCHECKED | a check that the class demands is made, or said not to apply (R-VD-07, `depth`) |
@@ -27,6 +28,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.rules.depth import By, depth
+from ledger.rules.money import MONEY
+from ledger.rules.value_comparison import fold_text
 
 # fmt: off
 _VAGUE_VERBS = frozenset(
@@ -43,13 +46,6 @@ _CHOICES = frozenset(
         "mode", "operation", "priority", "reason_code", "region", "role", "scope",
         "severity", "stage", "state", "status", "strategy", "tier", "type",
         "unit",
-    )
-)
-_MONEY = frozenset(
-    (
-        "amount", "balance", "budget", "charge", "cost", "deposit", "discount",
-        "fee", "fine", "payment", "payout", "price", "refund", "salary",
-        "sum", "tip", "total",
     )
 )
 # fmt: on
@@ -77,6 +73,7 @@ def lint(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The findings of a document that has the shape of a contract, in a fixed order."""
     found = [*_name(document["name"]), *_description(document["description"])]
     found.extend(_claims(document))
+    found.extend(_answers(document))
     found.extend(_sources(document))
     found.extend(_depth(document))
     found.extend(_schema(document["arguments_schema"], "/arguments_schema", ""))
@@ -165,6 +162,23 @@ def _claims(document: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
+def _answers(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Where the answer is described and shows none of the arguments, by name or by declaration."""
+    described = document.get("result_schema", {}).get("properties")
+    if document["side_effect_class"] == "READ_ONLY" or not isinstance(described, dict) or document.get("answers"):
+        return
+    inner = (part.get("properties") for part in described.values() if isinstance(part, dict))
+    named = {*described, *(name for part in inner if isinstance(part, dict) for name in part)}
+    asked = document["arguments_schema"].get("properties", {})
+    if asked and not {fold_text(name) for name in asked} & {fold_text(name) for name in named}:
+        yield Finding(
+            "NOTHING_COMPARED",
+            "/answers",
+            "The answer shows no argument by its name, so what was done is never compared with what was asked.",
+            'Say in answers where the answer shows each argument, like {"amount": "refund.total"}.',
+        )
+
+
 def _schema(part: Any, path: str, name: str) -> Iterator[Finding]:
     """What is found at one place of the schema, then below it."""
     if not isinstance(part, dict):
@@ -237,7 +251,7 @@ def _text(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
 
 
 def _fraction(name: str, path: str) -> Finding:
-    if _last(name) in _MONEY:
+    if _last(name) in MONEY:
         return Finding(
             "FRACTIONAL_MONEY",
             path,
@@ -254,7 +268,7 @@ def _fraction(name: str, path: str) -> Finding:
 
 def _number(name: str, part: Mapping[str, Any], path: str) -> Iterator[Finding]:
     most = {"maximum", "exclusiveMaximum"} & part.keys()
-    if _last(name) in _MONEY and not most:
+    if _last(name) in MONEY and not most:
         detail = f"`{name}` is money without an upper limit."
         yield Finding("UNBOUNDED_NUMBER", path, detail, "Say in maximum how much one call may move at most.")
     elif not _LIMITS & part.keys():

@@ -11,6 +11,14 @@ _WHOLE: Final = frozenset(
 )
 _THOUSANDTHS: Final = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
 _LONGEST: Final = 30
+# fmt: off
+MONEY: Final = frozenset((
+    "amount", "balance", "budget", "charge", "cost", "deposit", "discount",
+    "fee", "fine", "payment", "payout", "price", "refund", "salary",
+    "sum", "tip", "total",
+))
+# fmt: on
+"""Words in the names of arguments that are money."""
 
 
 def places(currency: str) -> int:

@@ -60,6 +60,7 @@ def weakenings(before: Contract, after: Contract) -> tuple[Weakening, ...]:
             _verification(before, after),
             _recovery(before, after),
             _claims(before, after),
+            _answers(before, after),
         )
         for code, path, text in part
     )
@@ -247,6 +248,20 @@ def _claims(before: Contract, after: Contract) -> Found:
     gone = [each for each in (*old.done, *old.object) if each not in (*new.done, *new.object)]
     if gone:
         yield "CLAIMS_DROPPED", "/claims", f"A claim in these words is no longer recognised: {', '.join(gone)}."
+
+
+def _answers(before: Contract, after: Contract) -> Found:
+    """Fields of the answer with which an argument is no longer compared."""
+    for name in sorted({*before.answers, *after.answers}):
+        was, now = before.answers.get(name), after.answers.get(name)
+        if was is not None and now != was:
+            yield (
+                "ANSWER_DROPPED",
+                f"/answers/{name}",
+                f"`{name}` is no longer compared with the answer's `{was.path}`.",
+            )
+        elif name not in before.answers and now is None:
+            yield "ANSWER_DROPPED", f"/answers/{name}", f"`{name}` is no longer compared with the answer's field."
 
 
 def _is_longer(was: int | None, now: int | None) -> bool:

@@ -132,7 +132,7 @@ def test_a_call_that_the_gate_refuses_and_a_tool_carried_out_did_happen():
 
 
 def differences(act):
-    return [(one.field, one.asked, one.shown, one.where) for one in act.differences]
+    return [(one.name, one.asked, one.shown, one.source) for one in act.differences]
 
 
 def test_an_answer_that_shows_another_value_contradicts_the_action():
@@ -179,7 +179,7 @@ def test_a_read_of_another_thing_or_from_before_says_nothing():
 
     for messages, place in (((change, other), 0), ((before, change), 1)):
         act = run(*messages).acts[place]
-        assert (act.seen_by, act.differences, act.contradicted) == ([], [], False)
+        assert (act.seen_by, act.differences, act.contradicted) == ([], (), False)
 
 
 def test_a_change_that_was_made_over_is_not_held_against_the_first():

@@ -1,0 +1,88 @@
+"""`answers` of a contract: where its tool's answer shows what was asked for.
+
+1. It maps an argument (`amount`, `address.city`) to a path into the answer: names with points between, `[]` for each
+   member of a list, `[0]` or `[-1]` for one. Null says that the answer's field of that name is about something else.
+2. `{"path": …, "unit": "minor"}` says what an amount of money counts there: `minor` or `major` units.
+3. An argument that the tool does not take, and a path that its `result_schema` does not have, are refused with the
+   names that there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_STEP: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(-?\d*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPath:
+    """Where the answer shows an argument; `minor`: whether its number counts minor units, where that is declared."""
+
+    path: str
+    minor: bool | None = None
+
+
+def read_answers(declared: Mapping[str, Any]) -> dict[str, AnswerPath | None]:
+    """The `answers` of a document that has the shape of a contract."""
+    return {name: _answer_path(part) for name, part in declared.items()}
+
+
+def _answer_path(part: Any) -> AnswerPath | None:
+    if part is None or isinstance(part, str):
+        return None if part is None else AnswerPath(part)
+    unit = part.get("unit")
+    return AnswerPath(part["path"], None if unit is None else unit == "minor")
+
+
+def find_at(shown: Any, path: str) -> Any:
+    """What stands at a path of an answer; None where nothing does."""
+    return _walk(shown, [(match[1], match[2]) for match in _STEP.finditer(path)])
+
+
+def _walk(value: Any, steps: Sequence[tuple[str | None, str | None]]) -> Any:
+    for place, (name, index) in enumerate(steps):
+        if name is not None:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(name)
+        elif not isinstance(value, list | tuple):
+            return None
+        elif not index:
+            rest = (_walk(one, steps[place + 1 :]) for one in value)
+            return [one for one in rest if one is not None]
+        else:
+            at = int(index)
+            value = value[at] if -len(value) <= at < len(value) else None
+    return value
+
+
+def answer_faults(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong) of each entry that names what does not exist (rule 3)."""
+    for argument, found in read_answers(document.get("answers", {})).items():
+        place = "/answers/" + argument.replace("~", "~0").replace("/", "~1")
+        problem = _missing(document["arguments_schema"], argument, "The arguments have")
+        if problem:
+            yield place, problem
+        problem = _missing(document.get("result_schema", {}), found.path, "The answer has") if found else ""
+        if problem:
+            yield place, problem
+
+
+def _missing(schema: Any, path: str, said: str) -> str:
+    """Why a path does not exist under a schema, with the names that do; empty where it may exist."""
+    for match in _STEP.finditer(path):
+        name = match[1]
+        if name is None:
+            schema = schema.get("items") if isinstance(schema, Mapping) else None
+            continue
+        declared = schema.get("properties") if isinstance(schema, Mapping) else None
+        if not isinstance(declared, Mapping):
+            return ""
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            return f"{said} no field `{name}` (known: {known})."
+        schema = declared[name]
+    return ""

@@ -1,0 +1,221 @@
+"""What was asked beside what is shown: every wrong difference accuses somebody who did their work."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.rules import contract as contracts
+from ledger.rules.contract import BadContract, Contract
+from ledger.rules.fields import Field, Source, compare_fields
+from ledger.rules.value_comparison import Notation, same_value
+
+SPELLED = [
+    (100, "100.00", True),
+    (12.5, "$12.50", True),
+    (1250, "1,250.00 EUR", True),
+    ("1.250,00", 1250, True),
+    (3.76, 3.759999999999991, True),
+    (100, 50, False),
+    ("12.50 EUR", "12.50 USD", False),
+    ("1151293680", "1151293681", False),
+    ("ABC123", "XYZ123", False),
+    ("1.2.34", "1.23.4", False),
+    ("#W2378156", "w2378156", True),
+    ("orders/77", "77", True),
+    ("NO_LONGER_NEEDED", "no longer needed", True),
+    ("business", "Business ", True),
+    ("business", "economy", False),
+    ("business", "business class", None),
+    ("CA", "California", None),
+    ("CA", "NY", False),
+    ("4111111111111111x", "************1111", None),
+    ("a" * 200, "b" * 200, None),
+    ("2026-05-01", "2026-05-01T09:30:00Z", True),
+    ("2026-05-01T09:30:00+02:00", "2026-05-01T07:30:00Z", True),
+    ("2026-05-01T09:30:00Z", 1777627800, True),
+    ("2026-05-01", "2026-05-03", False),
+    ("2026-05-01", "2026-04-30T22:00:00Z", None),
+    ("2026-05-01", "May 1, 2026", None),
+    ("+1 (555) 010-4477", "5550104477", True),
+    (True, "yes", True),
+    (True, "off", False),
+    (True, "perhaps", None),
+    (20, "20 GB of disk", None),
+    ("premium", None, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "shown", "same"), SPELLED)
+def test_a_value_is_the_same_however_it_is_written_and_what_cannot_be_told_is_not_a_difference(asked, shown, same):
+    assert same_value(asked, shown) is same
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "same"),
+    [
+        (["a"], ["b", "a", "c"], True),
+        (["b", "a"], ["a", "b"], True),
+        (["a", "z"], ["a", "b"], False),
+        ([], ["a"], None),
+        (["a"], [{"item_id": "a", "price": 5}, {"item_id": "b"}], True),
+        (["z"], [{"item_id": "a"}], None),
+        ([{"flight": "F1", "date": "2026-05-01"}], [{"flight": "F1", "date": "2026-05-01", "price": 80}], True),
+        ([{"flight": "F1"}], [{"flight": "F2", "price": 80}], False),
+        ("a, b", ["b", "a"], True),
+        ("a", ["a", "b"], True),
+        (["a"], "a", True),
+    ],
+)
+def test_a_list_is_the_same_where_each_member_asked_for_is_listed(asked, shown, same):
+    assert same_value(asked, shown) is same
+
+
+def test_order_matters_only_where_the_schema_says_so():
+    assert same_value(["a", "b"], ["b", "a"]) is True
+    assert same_value(["a", "b"], ["b", "a"], Notation(in_order=True)) is False
+    assert same_value(["a", "b"], ["a", "b", "c"], Notation(in_order=True)) is True
+
+
+def test_another_choice_of_the_schema_is_another_value_even_where_it_contains_the_first():
+    assert same_value("economy", "basic_economy") is None
+    assert same_value("economy", "basic_economy", Notation(choices=("economy", "basic_economy"))) is False
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "notation", "same"),
+    [
+        (1250, "12.50", Notation(is_money=True, places=2), True),
+        (1250, "12.50", Notation(is_money=True), None),
+        (1250, "12.50", Notation(), False),
+        (1250, "12.40", Notation(is_money=True, places=2), False),
+        (1250, "$12.50", Notation(), None),
+        (1250, 12.5, Notation(minor=False), True),
+        (1250, 1250, Notation(minor=False), False),
+        ("12.50", 1250, Notation(minor=True), True),
+        (1250, 1250, Notation(minor=False, places=0), True),
+    ],
+)
+def test_minor_units_are_converted_as_the_contract_says_and_never_guessed(asked, shown, notation, same):
+    assert same_value(asked, shown, notation) is same
+
+
+def contract(name: str = "issue_refund", answers: object = None, **parts: object) -> Contract:
+    document = {
+        "name": name,
+        "version": "1",
+        "schema_version": "1",
+        "wrapper_version": "1",
+        "description": "Changes an order. Use when: asked. NOT for: others.",
+        "arguments_schema": {
+            "type": "object",
+            "required": ["order_id"],
+            "additionalProperties": False,
+            "properties": {
+                "order_id": {"type": "string"},
+                "amount": {"type": "integer"},
+                "currency": {"type": "string"},
+                "method": {"type": "string"},
+                "status": {"type": "string"},
+                "name": {"type": "string"},
+                "quantity": {"type": "integer"},
+                "item_ids": {"type": "array"},
+                "message": {"type": "string"},
+                "address": {"type": "object", "properties": {"city": {"type": "string"}}},
+            },
+        },
+        "side_effect_class": "MEDIUM_RISK_WRITE",
+        "target_resource": "order/{order_id}",
+        "answers": answers or {},
+        **parts,
+    }
+    return contracts.validate(document, compile_predicate=lambda _: None)
+
+
+def compared(asked: dict, answer: object, known: Contract | None = None, reading: object = None) -> Field:
+    """The first field of a call."""
+    return compare_fields(asked, contract=known or contract(), answer=answer, reading=reading)[0]
+
+
+def test_a_field_is_found_by_name_at_the_top_in_a_wrapper_and_in_the_tools_own_thing():
+    for answer, path in (
+        ({"amount": 50}, "amount"),
+        ({"evidence": {"amount": 50}}, "evidence.amount"),
+        ({"data": {"refund": {"Amount": 50}}}, "data.refund.Amount"),
+    ):
+        found = compared({"amount": 100}, answer)
+        assert (found.same, found.shown, found.source, found.path) == (False, 50, Source.ANSWER, path)
+    assert compared({"address": {"city": "Bern"}}, {"order": {"address": {"city": "Basel"}}}).differs
+    assert compared({"order_id": "W1"}, {"orderId": "#W1"}).same is True
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({"method": "paypal"}, {"payments": [{"method": "card"}], "status": "ok"}),
+        ({"item_ids": ["a"]}, {"deliveries": [{"item_ids": ["b", "c"]}]}),
+        ({"name": "Chair"}, {"owner": {"name": "Ada"}}),
+        ({"amount": 100}, {"refund": {"amount": 3}, "order": {"amount": 4}}),
+        ({"status": "closed"}, {"status": "success"}),
+        ({"message": "Hello Ada"}, {"message": "Refund created"}),
+        ({"amount": 100}, "amount: 50"),
+        ({"amount": 100}, ["re_1"]),
+        ({"amount": 100}, None),
+    ],
+)
+def test_a_name_that_means_another_thing_is_no_difference(asked, answer):
+    assert compared(asked, answer).same is None
+
+
+def test_a_number_that_is_added_is_not_held_against_the_sum():
+    assert compared({"quantity": 5}, {"quantity": 105}, contract("increase_stock")).same is None
+    assert compared({"quantity": 5}, {"quantity": 105}, contract("set_stock")).differs
+
+
+def test_the_reading_wins_over_the_answer_and_the_answer_stands_where_the_reading_is_silent():
+    answer, asked = {"amount": 100, "method": "card"}, {"amount": 100, "method": "card"}
+
+    amount, method = compare_fields(asked, contract=contract(), answer=answer, reading={"amount": 50})
+
+    assert (amount.differs, amount.shown, amount.source) == (True, 50, Source.READ)
+    assert (method.same, method.source) == (True, Source.ANSWER)
+    later = compare_fields(asked, contract=contract(), answer={"amount": 50}, reading={"amount": 100})
+    assert later[0].same is True
+
+
+def test_a_declared_path_leads_into_lists_and_null_says_that_a_name_means_something_else():
+    answer = {
+        "method": "card",
+        "amount": 9,
+        "payments": [{"method": "card", "total": 1}, {"method": "paypal", "total": 12.5}],
+        "lines": [{"id": "a"}, {"id": "b"}],
+    }
+    asked = {"method": "paypal", "amount": 1250, "item_ids": ["a"]}
+    declared = {
+        "method": "payments[-1].method",
+        "amount": {"path": "payments[-1].total", "unit": "major"},
+        "item_ids": "lines[].id",
+    }
+
+    told = compare_fields(asked, contract=contract(answers=declared), answer=answer)
+
+    assert [(one.shown, one.same) for one in told] == [("paypal", True), (12.5, True), (["a", "b"], True)]
+    assert compared({"method": "paypal"}, answer).differs
+    assert compared({"method": "paypal"}, answer, contract(answers={"method": None})).same is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"amont": "total"}, "The arguments have no field `amont` (known: address, amount,"),
+        ({"amount": "sum"}, "The answer has no field `sum` (known: refund)."),
+        ({"amount": "refund.sum"}, "The answer has no field `sum` (known: total)."),
+        ({"amount": "refund..sum"}, "does not fit"),
+        ({"amount": {"path": "refund.total", "unit": "cents"}}, "does not fit"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused_with_the_names_that_there_are(answers, said):
+    schema = {"type": "object", "properties": {"refund": {"type": "object", "properties": {"total": {}}}}}
+    with pytest.raises(BadContract) as refused:
+        contract(answers=answers, result_schema=schema)
+    assert said in str(refused.value.detail)
+    assert contract(answers={"amount": "refund.total"}, result_schema=schema).answers["amount"] is not None
