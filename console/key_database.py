@@ -27,8 +27,7 @@ def prepare() -> None:
         roles = {_app(): APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}
         for role in roles:
             _check(connection, role)
-        for statement in keystore.TABLES:
-            connection.execute(statement)
+        connection.execute(keystore.TABLES)
         _close_places(connection)
         for role, may in roles.items():
             name = sql.Identifier(role)

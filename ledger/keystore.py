@@ -36,18 +36,7 @@ OPEN_FOR_S = 60.0
 MOST_OPEN = 20_000
 IDLE = 4
 
-TABLES: tuple[LiteralString, ...] = (
-    "CREATE TABLE IF NOT EXISTS data_key (id uuid PRIMARY KEY, wrapped bytea NOT NULL,"
-    " made_at timestamptz NOT NULL DEFAULT now())",
-    "CREATE OR REPLACE FUNCTION data_key_stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-    " RAISE EXCEPTION 'a key is made and destroyed, never changed'"
-    " USING ERRCODE = 'integrity_constraint_violation'; END $$",
-    "CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE ON data_key FOR EACH ROW EXECUTE FUNCTION data_key_stays()",
-    "CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON data_key FOR EACH STATEMENT"
-    " EXECUTE FUNCTION data_key_stays()",
-    "ALTER TABLE data_key ENABLE ALWAYS TRIGGER no_change",
-    "ALTER TABLE data_key ENABLE ALWAYS TRIGGER no_truncate",
-)
+TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 """What makes a key database of an empty one; may be run again at any time."""
 
 
@@ -103,7 +92,7 @@ def read(ids: Iterable[UUID]) -> dict[UUID, bytes]:
 
 
 def keep(keys: Iterable[DataKey]) -> None:
-    """Store keys that are used already, from a time when they stood elsewhere; once or again."""
+    """Store keys, wrapped; one that is stored already is left as it is."""
     rows = [(each.id, wrap(each)) for each in keys]
     _ask(
         "INSERT INTO data_key (id, wrapped) SELECT * FROM unnest($1::uuid[], $2::bytea[]) ON CONFLICT DO NOTHING",

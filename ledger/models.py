@@ -1,7 +1,7 @@
 """The tables of the record. Columns and constraints only.
 
-`Event` and `Entry` are partitioned by subject id (so by time) and are made by SQL in the migrations; the application
-role can read them and can write them only through the function `ledger_append`.
+`Event` and `Entry` are partitioned by subject id (so by time) and are made by `ledger/sql/events.sql`; the application
+role can read them and can write them only through the function `ledger_append` (`ledger/sql/append.sql`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The fences around the record as the catalogue has them: what is missing, in sentences (L31).
 
 A migration, a restore or a hand on the database may take a fence away without a trace in any row. So the catalogue is
-read at every start (`/readyz`) and before each verification, and held against what must be there.
+read at every start (`/readyz`) and before each verification, and held against what must be there. The fences themselves
+are in the `.sql` files of the apps.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ APPEND_ONLY = (
     "ledger_anchor",
     "approvals_agentversion",
     "approvals_call",
+    "approvals_comment",
     "approvals_vote",
     "reviews_observation",
     "reviews_run",
     "reviews_comment",
+    "reviews_guardverdict",
+    "reviews_incidentlink",
     "reviews_report",
     "console_recording",
     "console_recordedconversation",
     "console_recordedmessage",
+    "console_recordedword",
+    "console_sighting",
 )
 GROWING = ("ledger_tile", "ledger_tip")
 """Tables whose rows only grow."""

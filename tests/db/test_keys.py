@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from types import SimpleNamespace
-from uuid import uuid4
 
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection
 from psycopg import errors, sql
 
 from console import servers
 from ledger import keystore
-from ledger.operations import book
-from ledger.operations import record as operations
-from ledger.queries import opening
 from ledger.rules import sealing
 from ledger.tenancy import tenancy
-from tests.builders import AT
 from tests.conftest import KEYS, Run
 
 
@@ -158,35 +151,6 @@ def test_a_key_database_that_is_away_is_said_as_such(keys, settings):
     settings.KEYS_DATABASE_URL = ""
     with pytest.raises(ImproperlyConfigured):
         keystore.take()
-
-
-def test_what_was_sealed_before_the_move_opens_after_it(committed_db, keys, run):
-    """Keys that stood beside their ciphertext are moved, once or again, and their table is gone with its bytes."""
-    migration = import_module("ledger.migrations.0011_keys_apart")
-    tenant, subjects = operations.new_id(AT), [uuid4() for _ in range(3)]
-    book.create_tenant(tenant_id=tenant, slug="orchid", name="Orchid", host="console.test", at=AT)
-    old = {subject: secrets.token_bytes(32) for subject in subjects}
-    owner = connections["owner"]
-    with owner.schema_editor() as editor, owner.cursor() as cursor:
-        cursor.execute("SELECT set_config('app.tenant', %s, true)", [str(tenant)])
-        cursor.execute("DROP TABLE ledger_subjectkey")
-        cursor.execute(
-            "CREATE TABLE ledger_subjectkey (tenant_id uuid, subject_id uuid, wrapped bytea,"
-            " PRIMARY KEY (tenant_id, subject_id))"
-        )
-        for subject, key in old.items():
-            wrapped = sealing.seal(keystore.key_encryption_key(), bytes(12), key, f"{tenant}/{subject}")
-            cursor.execute("INSERT INTO ledger_subjectkey VALUES (%s, %s, %s)", [tenant, subject, wrapped])
-        cursor.execute(migration.TABLES)
-        for subject in subjects:
-            keystore.keep([keystore.DataKey(migration.key_id_of(tenant, subject), old[subject])])
-        migration.move(None, editor)
-        cursor.execute("DROP TABLE ledger_wrappedkey")
-        cursor.execute("GRANT SELECT ON ledger_subjectkey TO counterfoil_app")
-    keystore.forget()
-    with tenancy(tenant):
-        assert {each: opening.data_key(opening.key_id(tenant, each)) for each in subjects} == old
-    assert {migration.key_id_of(tenant, each) for each in subjects} <= held(run)
 
 
 def test_the_record_holds_no_key(tenant):

@@ -6,18 +6,15 @@ import gzip
 import json
 import re
 from html import unescape
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
 from approvals.models import Call, Session
 from console.models import RecordedConversation, RecordedMessage, RecordedWord, Recording, Sighting
 from console.recordings import kept, operations, queries
-from console.recordings import words as found_by
-from console.recordings.queries import Sought, Wanted
+from console.recordings.queries import Sought
 from ledger.models import Action, Event
 from ledger.queries import record
 from ledger.tenancy import tenancy
@@ -230,20 +227,6 @@ def test_rows_cannot_be_changed_taken_away_or_seen_without_a_tenant(stage, tmp_p
             model.objects.filter(tenant_id=stage.tenant).delete()
         with transaction.atomic():
             assert list(model.objects.all()) == []
-
-
-def test_what_was_imported_before_there_was_an_index_gets_one(stage, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(found_by, "rows", lambda *_: iter(()))
-        imported(recording(tmp_path, BAD, GOOD))
-    with tenancy(stage.tenant):
-        assert queries.recordings(stage.tenant, Sought(words="anything"), limit=5) == []
-        editor = connection.schema_editor(atomic=False)
-        import_module("console.migrations.0009_recorded_words").gather(apps, editor)
-        [row] = queries.recordings(stage.tenant, Sought(words="anything else"), limit=5)
-        assert len(queries.conversations(stage.tenant, row.id, Wanted(words="anything"), limit=5).rows) == 2
-    [word] = [each for each in rows(stage, RecordedWord) if each.word == "cancelled"]
-    assert word.conversations == [1]
 
 
 # Erasing

@@ -1,0 +1,94 @@
+-- What the database refuses, to the owner too: triggers that always fire, whatever session_replication_role says. No
+-- setting of a session opens them.
+
+-- The only change that an append-only row ever sees: the columns that ledger_blank names become empty, once the subject
+-- is on the list of what was erased, and nothing else in the row moves. Only that list opens this, and only
+-- `ledger_erase` writes it. Keys of erased subjects may go, and rows of subjects that were pruned.
+CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_relation text;
+    v_old jsonb;
+BEGIN
+    IF TG_OP <> 'TRUNCATE' THEN
+        v_old := to_jsonb(OLD);
+        v_relation := coalesce((SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent
+            WHERE i.inhrelid = TG_RELID), TG_TABLE_NAME);
+        IF TG_OP = 'UPDATE' AND EXISTS (SELECT FROM ledger_blank b JOIN ledger_erased e
+                ON e.tenant_id = (v_old ->> 'tenant_id')::uuid AND e.subject_id = (v_old ->> b.subject)::uuid
+                WHERE b.relation = v_relation AND to_jsonb(NEW) = v_old || b.columns) THEN
+            RETURN NEW;
+        END IF;
+        IF TG_OP = 'DELETE' AND v_relation = 'ledger_subjectkey' AND EXISTS (SELECT FROM ledger_erased e
+                WHERE e.tenant_id = (v_old ->> 'tenant_id')::uuid
+                AND e.subject_id = (v_old ->> 'subject_id')::uuid) THEN
+            RETURN OLD;
+        END IF;
+        IF TG_OP = 'DELETE' AND EXISTS (SELECT FROM ledger_erased e, ledger_blank b
+                WHERE e.tenant_id = (v_old ->> 'tenant_id')::uuid AND e.subject_id = (v_old ->> b.subject)::uuid
+                AND b.relation = v_relation AND e.pruned_by IS NOT NULL) THEN
+            RETURN OLD;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'the record is append-only: % on % is refused', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE OR REPLACE FUNCTION ledger_make_append_only(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON %s
+        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()', target);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_truncate', target);
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = target AND tgname = 'no_change') THEN
+        EXECUTE format('CREATE TRIGGER no_change BEFORE UPDATE OR DELETE ON %s
+            FOR EACH ROW EXECUTE FUNCTION ledger_refuse()', target);
+    END IF;
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_change', target);
+END $$;
+
+-- What a tree is made of only grows: a tile keeps its hashes and gets more, a tip moves on, nothing goes away.
+CREATE OR REPLACE FUNCTION ledger_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    -- A record of one table has no fields of the other, so the tables are told apart before any field is named.
+    IF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'ledger_tile' THEN
+        IF (NEW.tenant_id, NEW.log, NEW.level, NEW.index) = (OLD.tenant_id, OLD.log, OLD.level, OLD.index)
+            AND substr(NEW.hashes, 1, length(OLD.hashes)) = OLD.hashes THEN
+            RETURN NEW;
+        END IF;
+    ELSIF TG_OP = 'UPDATE' AND TG_TABLE_NAME = 'ledger_tip' THEN
+        IF (NEW.tenant_id, NEW.log) = (OLD.tenant_id, OLD.log) AND NEW.signed_size >= OLD.signed_size
+            AND (NEW.size > OLD.size OR (NEW.size = OLD.size AND NEW.root = OLD.root)) THEN
+            RETURN NEW;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'the log only grows: % on % is refused', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE OR REPLACE FUNCTION ledger_make_growing(target regclass) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE OR REPLACE TRIGGER only_grows BEFORE UPDATE OR DELETE ON %s
+        FOR EACH ROW EXECUTE FUNCTION ledger_only_grows()', target);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER only_grows', target);
+    EXECUTE format('CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON %s
+        FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()', target);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_truncate', target);
+END $$;
+
+-- Whatever the code above it forgets: no action begins under a version that nobody has confirmed, or somebody declined.
+CREATE OR REPLACE FUNCTION ledger_contract_in_force() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM ledger_contractversion c JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id
+        WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.tool AND c.version = NEW.tool_version
+            AND s.state <> 'REGISTERED'
+    ) THEN
+        RAISE EXCEPTION 'version % of % is not in force', NEW.tool_version, NEW.tool USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER contract_in_force BEFORE INSERT ON ledger_action
+    FOR EACH ROW EXECUTE FUNCTION ledger_contract_in_force();
+ALTER TABLE ledger_action ENABLE ALWAYS TRIGGER contract_in_force;
+
+REVOKE ALL ON FUNCTION ledger_make_append_only(regclass), ledger_make_growing(regclass) FROM PUBLIC;

@@ -1,0 +1,20 @@
+-- The key database, which is another one than the record's: `prepare_database` runs this there, each time. The keys of
+-- payloads and evidence, wrapped; made by the application, destroyed by the eraser, never changed.
+
+CREATE TABLE IF NOT EXISTS data_key (
+    id uuid PRIMARY KEY,
+    wrapped bytea NOT NULL,
+    made_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE OR REPLACE FUNCTION data_key_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a key is made and destroyed, never changed' USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE ON data_key
+    FOR EACH ROW EXECUTE FUNCTION data_key_stays();
+CREATE OR REPLACE TRIGGER no_truncate BEFORE TRUNCATE ON data_key
+    FOR EACH STATEMENT EXECUTE FUNCTION data_key_stays();
+ALTER TABLE data_key ENABLE ALWAYS TRIGGER no_change;
+ALTER TABLE data_key ENABLE ALWAYS TRIGGER no_truncate;

@@ -1,0 +1,44 @@
+-- One partition of events and one of entries for each month; subjects of any other time are in the default ones.
+
+CREATE OR REPLACE FUNCTION ledger_uuid_from(at timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_finish_partition(part regclass, is_event boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF is_event THEN
+        -- Continuity, per partition so that an old one can be detached: a subject lives in one partition.
+        EXECUTE format('ALTER TABLE %s ADD UNIQUE (tenant_id, subject_id, seq, state)', part);
+        EXECUTE format('ALTER TABLE %s ADD FOREIGN KEY (tenant_id, subject_id, prev_seq, from_state)
+            REFERENCES %s (tenant_id, subject_id, seq, state)', part, part);
+    END IF;
+    PERFORM ledger_isolate(part);
+    PERFORM ledger_make_append_only(part);
+END $$;
+
+CREATE OR REPLACE FUNCTION ledger_ensure_partitions(months integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    base text;
+    start_at timestamptz;
+    name text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(4711001);
+    FOREACH base IN ARRAY ARRAY['ledger_event', 'ledger_entry'] LOOP
+        FOR ahead IN 0..months LOOP
+            start_at := date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+                + make_interval(months => ahead);
+            name := base || to_char(start_at AT TIME ZONE 'UTC', '"_y"YYYY"m"MM');
+            CONTINUE WHEN to_regclass(name) IS NOT NULL;
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', name, base,
+                ledger_uuid_from(start_at), ledger_uuid_from(start_at + interval '1 month'));
+            PERFORM ledger_finish_partition(name::regclass, base = 'ledger_event');
+        END LOOP;
+        IF to_regclass(base || '_other') IS NULL THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I DEFAULT', base || '_other', base);
+            PERFORM ledger_finish_partition((base || '_other')::regclass, base = 'ledger_event');
+        END IF;
+    END LOOP;
+END $$;
+
+REVOKE ALL ON FUNCTION ledger_ensure_partitions(integer), ledger_finish_partition(regclass, boolean) FROM PUBLIC;
+SELECT ledger_ensure_partitions(1);

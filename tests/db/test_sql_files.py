@@ -1,0 +1,160 @@
+"""What runs is what the `.sql` files say: nothing else makes a function or a fence, and no migration opens one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from ledger.queries import fences
+from ledger.rules.lifecycle import MACHINES, states
+
+ROOT = Path(__file__).parents[2]
+APPS = ("ledger", "approvals", "reviews", "console")
+FILES = {
+    f"{app}/{name}": ROOT / app / "sql" / name
+    for app in APPS
+    for name in import_module(f"{app}.migrations.0002_fences").FILES
+}
+FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$;", re.DOTALL)
+
+# Everything in the catalogue that a fence is made of, one row each, by name and by content.
+CATALOGUE = {
+    "functions": "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid), proowner::regrole::text, proacl::text"
+    " FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace"
+    " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')",
+    "triggers": "SELECT tgrelid::regclass::text, tgname::text, tgenabled::text, pg_get_triggerdef(oid) FROM pg_trigger"
+    " WHERE NOT tgisinternal",
+    "policies": "SELECT tablename::text, policyname::text, roles::text, cmd, qual, with_check FROM pg_policies",
+    "relations": "SELECT relname::text, relkind::text, relrowsecurity, relforcerowsecurity, reloptions::text,"
+    " relacl::text FROM pg_class WHERE relnamespace = 'public'::regnamespace",
+    "columns": "SELECT attrelid::regclass::text, attname::text, atttypid::regtype::text, attnotnull,"
+    " pg_get_expr(d.adbin, d.adrelid) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+    " WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0",
+    "constraints": "SELECT conrelid::regclass::text, conname::text, pg_get_constraintdef(oid) FROM pg_constraint"
+    " WHERE connamespace = 'public'::regnamespace",
+    "indexes": "SELECT indexname::text, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    "transitions": "SELECT kind, from_state, to_state FROM ledger_transition",
+    "blanks": "SELECT relation, subject, columns::text FROM ledger_blank",
+}
+
+
+def catalogue(owner: psycopg.Connection) -> dict[str, set]:
+    return {name: set(owner.execute(sql.SQL(query)).fetchall()) for name, query in CATALOGUE.items()}
+
+
+def run_files(owner: psycopg.Connection) -> None:
+    with owner.transaction():
+        for file in FILES.values():
+            owner.execute(file.read_bytes())
+
+
+def defined() -> dict[str, str]:
+    """Each function that the files define, with its text."""
+    return dict(one for file in FILES.values() for one in FUNCTION.findall(file.read_text()))
+
+
+# The files and the database
+
+
+def test_the_functions_of_the_database_are_those_of_the_files_to_the_letter(committed_db, owner_connection):
+    stored = owner_connection.execute(
+        "SELECT proname::text, prosrc FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"
+        " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')"
+    ).fetchall()
+    assert len(stored) == len(dict(stored)) > 20
+    assert dict(stored) == defined()
+
+
+def test_running_the_files_again_changes_nothing(committed_db, owner_connection):
+    before = catalogue(owner_connection)
+    run_files(owner_connection)
+    after = catalogue(owner_connection)
+    for name in CATALOGUE:
+        assert after[name] == before[name], name
+        assert len(before[name]) > 20, name
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "ALTER FUNCTION ledger_append SECURITY INVOKER",
+        "ALTER FUNCTION ledger_append RESET search_path",
+        "ALTER TABLE ledger_event DISABLE TRIGGER no_change",
+        "ALTER TABLE approvals_vote DISABLE TRIGGER no_change",
+        "DROP TRIGGER no_truncate ON ledger_leaf",
+        "DROP TRIGGER only_grows ON ledger_tile",
+        "DROP TRIGGER gate ON approvals_approverkey",
+        "DROP TRIGGER contract_in_force ON ledger_action",
+        "DROP POLICY one_tenant ON reviews_case",
+        "ALTER POLICY one_tenant ON console_message USING (true) WITH CHECK (true)",
+        "ALTER TABLE ledger_entry NO FORCE ROW LEVEL SECURITY",
+        "DROP INDEX event_by_person",
+    ],
+)
+def test_running_the_files_again_brings_back_what_was_taken_away(committed_db, owner_connection, damage):
+    before = catalogue(owner_connection)
+    owner_connection.execute(sql.SQL(damage))
+    assert catalogue(owner_connection) != before
+    run_files(owner_connection)
+    assert catalogue(owner_connection) == before
+
+
+def test_a_line_that_would_change_what_erasing_leaves_empty_is_refused(committed_db, owner_connection):
+    text = FILES["reviews/erasure.sql"].read_text()
+    assert '{"error_code": ""}' in text
+    with pytest.raises(errors.IntegrityConstraintViolation, match="the record is append-only"):
+        owner_connection.execute(text.replace('{"error_code": ""}', "{}").encode())
+
+
+def test_the_database_has_the_transitions_of_the_rules_and_no_others(committed_db, owner_connection):
+    stays = {(kind, state, state) for kind in MACHINES for state in states(kind)}
+    moves = {(kind, start, target) for kind, pairs in MACHINES.items() for start, target in pairs}
+    rows = owner_connection.execute("SELECT kind, from_state, to_state FROM ledger_transition").fetchall()
+    assert set(rows) == stays | moves
+
+
+def test_every_fence_of_the_database_is_one_that_each_start_looks_at(committed_db, owner_connection):
+    """So that a table which becomes append-only cannot be forgotten in `ledger.queries.fences`."""
+    rows = owner_connection.execute(
+        "SELECT c.relname::text, t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+        " WHERE NOT t.tgisinternal AND NOT c.relispartition"
+    ).fetchall()
+    assert sorted(rows) == sorted(fences.TRIGGERS)
+
+
+# The files and the migrations
+
+
+def test_every_file_is_run_by_a_migration_or_for_the_key_database():
+    there = {f"{app}/{file.name}" for app in APPS for file in (ROOT / app / "sql").iterdir()}
+    assert there - FILES.keys() == {"ledger/keys.sql"}
+    assert FILES.keys() <= there
+
+
+STATEMENT = re.compile(
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|ALTER|CREATE|DROP|DO|GRANT|REVOKE|TRUNCATE|WITH)\s", re.IGNORECASE
+)
+OPENS = re.compile(
+    r"DISABLE (TRIGGER|ROW)|NO FORCE|session_replication_role\s*(=|TO)|DROP (TRIGGER|POLICY|CONSTRAINT)|BYPASSRLS"
+    r"|ENABLE (REPLICA )?TRIGGER",
+    re.IGNORECASE,
+)
+
+
+def test_no_migration_has_a_statement_of_its_own_and_no_file_switches_a_fence_off():
+    migrations = [file for app in APPS for file in (ROOT / app / "migrations").glob("*.py")]
+    assert len(migrations) >= 12
+    for file in migrations:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not STATEMENT.match(node.value), (file.name, node.value)
+    for name, file in FILES.items():
+        assert not OPENS.search(re.sub(r"--.*", "", file.read_text())), name
