@@ -16,6 +16,8 @@ BEGIN
     PERFORM ledger_make_append_only(part);
 END $$;
 
+-- The present month and as many as this ahead, or behind where it is negative: a record that is loaded into a new
+-- database brings months that are over.
 CREATE OR REPLACE FUNCTION ledger_ensure_partitions(months integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     base text;
@@ -24,7 +26,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(4711001);
     FOREACH base IN ARRAY ARRAY['ledger_event', 'ledger_entry'] LOOP
-        FOR ahead IN 0..months LOOP
+        FOR ahead IN least(months, 0)..greatest(months, 0) LOOP
             start_at := date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
                 + make_interval(months => ahead);
             name := base || to_char(start_at AT TIME ZONE 'UTC', '"_y"YYYY"m"MM');

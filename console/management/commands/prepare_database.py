@@ -19,6 +19,13 @@ from console import key_database
 from console.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
 
 PARTITIONS_AHEAD_MONTHS = 3
+# How the migrations ended before there were two per app; a database that stopped earlier lacks columns of 0001_initial.
+LAST_OF_THE_OLD = {
+    "ledger.0026_checkpoints_name_the_one_before",
+    "approvals.0014_versions_of_tools",
+    "reviews.0014_signed_settlements",
+    "console.0009_recorded_words",
+}
 
 
 class Command(BaseCommand):
@@ -38,6 +45,7 @@ class Command(BaseCommand):
         try:
             for each in roles:
                 check_role(each)
+            check_age()
         except OperationalError as error:
             raise CommandError(f"The database cannot be reached: {str(error).strip()}") from None
         key_database.prepare()
@@ -70,6 +78,18 @@ def check_role(role: str) -> None:
     if mighty or member or role == owner:
         raise CommandError(
             f"The role {role} must be no superuser, not bypass row-level security and not be a member of {owner}."
+        )
+
+
+def check_age() -> None:
+    """A database of the old migrations is taken over when it has all of them, and left as it is when it has not."""
+    if rows("SELECT to_regclass('django_migrations') IS NULL")[0][0]:
+        return
+    applied = {name for (name,) in rows("SELECT app || '.' || name FROM django_migrations")}
+    if "ledger.0002_the_record" in applied and not applied >= LAST_OF_THE_OLD:
+        raise CommandError(
+            "This database is older than the last version before the .sql files. Nothing was changed. Run"
+            " prepare_database of that version first; see docs/deploy.md."
         )
 
 

@@ -1,0 +1,162 @@
+"""A record that is taken to another database, and a database of the old migrations: as docs/deploy.md says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from psycopg import errors, sql
+
+from console import servers
+from console.management.commands.prepare_database import LAST_OF_THE_OLD
+from ledger.operations import record as ledger
+from ledger.queries import acting, fences
+from ledger.tenancy import tenancy
+from tests.builders import propose
+from tests.conftest import Run, _use, new_database
+from tests.db.records import executing, fill
+from tests.erasing import decided, erase
+from tests.seals import guard_file, seal_up
+
+DOCS = Path(__file__).parents[2] / "docs" / "deploy.md"
+SECTION = "### From the last version before the `.sql` files"
+FILLED_BEFORE = {"django_migrations", "django_content_type", "auth_permission"}
+WORD = "moving-1"
+LONG_AGO = datetime.now(UTC) - timedelta(days=100)
+
+
+@pytest.fixture
+def mover(run: Run, cluster: servers.Postgres) -> Iterator[str]:
+    """A role that is no superuser, and may do what docs/deploy.md asks of whoever dumps and loads."""
+    with psycopg.connect(cluster.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE mover LOGIN BYPASSRLS PASSWORD 'moving-1'")
+        superuser.execute(sql.SQL("GRANT {} TO mover").format(sql.Identifier(servers.OWNER)))
+        yield "mover"
+        superuser.execute("DROP ROLE mover")
+
+
+def rows(url: str) -> dict[str, Any]:
+    """Every row of every table, and in which partition it is."""
+    tables = (
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+        " AND NOT relispartition ORDER BY 1"
+    )
+    every = "SELECT tableoid::regclass::text, to_jsonb(t)::text FROM {} t ORDER BY 1, 2"
+    with psycopg.connect(url) as connection:
+        names = [name for (name,) in connection.execute(tables) if name not in FILLED_BEFORE]
+        return {name: connection.execute(sql.SQL(every).format(sql.Identifier(name))).fetchall() for name in names}
+
+
+def verified() -> str:
+    said = StringIO()
+    call_command("verify_ledger", stdout=said)
+    call_command("verify_ledger", log=True, stdout=said)
+    return said.getvalue()
+
+
+def documented(folder: Path, run: Run, **urls: str) -> None:
+    """Carry out the commands of docs/deploy.md, with the programs of the server's own version."""
+    section = DOCS.read_text().split(SECTION)[1].split("\n## ")[0]
+    blocks = re.findall(r"```\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 2
+    path = f"{run.postgres.programs.postgres.parent}:{os.environ['PATH']}"
+    for block in blocks:
+        assert all(name in urls for name in re.findall(r"\$(\w+)", block))
+        done = subprocess.run(
+            ["bash", "-ec", block], cwd=folder, env=os.environ | urls | {"PATH": path}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_documented_dump_and_load_brings_the_whole_record_over(
+    committed_db, owner_connection, run, mover, settings, tmp_path
+):
+    settings.COUNTERFOIL_GUARD = guard_file()
+    owner_connection.execute("SELECT ledger_ensure_partitions(-6)")
+    record = fill("orchid", actions=3)
+    with tenancy(record.tenant):
+        gone = propose(record.tenant, at=LONG_AGO)
+        ledger.append(gone, ledger.Happening(kind="rejected", to="FAILED"), actor=ledger.SYSTEM, at=LONG_AGO)
+    decided(record.tenant, gone.id)
+    erase(run)
+    seal_up()
+    before = rows(run.postgres.url(servers.SUPERUSER, committed_db.name))
+    assert f"ledger_event_{LONG_AGO:y%Ym%m}" in {part for part, _ in before["ledger_event"]}
+    assert any(str(gone.id) in text for _, text in before["ledger_erased"])
+
+    with new_database(run) as new:
+        old_url, new_url = (
+            servers.postgres_url(role=mover, password=WORD, port=run.postgres.port, database=database.name)
+            for database in (committed_db, new)
+        )
+        documented(tmp_path, run, OLD_ADMIN_URL=old_url, NEW_ADMIN_URL=new_url, NEW_OWNER_URL=new.owner_url)
+        assert rows(run.postgres.url(servers.SUPERUSER, new.name)) == before
+        _use(new.name)
+        try:
+            assert verified().count(" holds.") == 2
+            assert fences.missing() == []
+            with tenancy(record.tenant):
+                executing(record.tenant)
+            seal_up()
+            assert verified().count(" holds.") == 2
+        finally:
+            _use(committed_db.name)
+
+
+def test_an_event_with_a_changed_byte_does_not_load(committed_db, superuser_connection, run):
+    """The fences stay up while a record is loaded, for whoever loads it."""
+    fill("orchid")
+    names = sql.SQL(
+        "tenant_id, subject_id, seq, id, subject_kind, kind, from_state, state, envelope, entry_hash,"
+        " actor_kind, actor_id, at"
+    )
+    with superuser_connection.cursor() as cursor:
+        out = sql.SQL("COPY (SELECT {} FROM ledger_event WHERE seq = 1) TO STDOUT").format(names)
+        with cursor.copy(out) as copy:
+            lines = [bytes(line).decode() for line in copy]
+    assert "7b22" in lines[0]
+    with new_database(run) as new, psycopg.connect(run.postgres.url(servers.SUPERUSER, new.name)) as superuser:
+        into = sql.SQL("COPY ledger_event ({}) FROM STDIN").format(names)
+        with superuser.transaction(), superuser.cursor().copy(into) as copy:
+            copy.write(lines[0])
+        with (
+            pytest.raises(errors.CheckViolation, match="event_hash_is_of_the_envelope"),
+            superuser.transaction(),
+            superuser.cursor().copy(into) as copy,
+        ):
+            copy.write(lines[1].replace("7b22", "7b20", 1))
+
+
+def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(committed_db, owner_connection):
+    """Its tables are those of 0001_initial, so what is left to run are the files."""
+    as_the_old_ones_left_it(owner_connection, LAST_OF_THE_OLD)
+    record = fill("orchid")
+    call_command("prepare_database", verbosity=0)
+    with tenancy(record.tenant):
+        assert acting.action(record.tenant, record.action.id) is not None
+        assert fences.missing() == []
+
+
+def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_alone(committed_db, owner_connection):
+    as_the_old_ones_left_it(owner_connection, LAST_OF_THE_OLD - {"reviews.0014_signed_settlements"})
+    before = rows(committed_db.owner_url)
+    with pytest.raises(CommandError, match=r"older than the last version before the \.sql files. Nothing was changed"):
+        call_command("prepare_database", verbosity=0)
+    assert rows(committed_db.owner_url) == before
+
+
+def as_the_old_ones_left_it(owner: psycopg.Connection, last: set[str]) -> None:
+    """What django_migrations says of the old migrations, with the last of each app."""
+    owner.execute("DELETE FROM django_migrations WHERE name = '0002_fences'")
+    for app, name in [each.split(".") for each in ["ledger.0002_the_record", *sorted(last)]]:
+        owner.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", [app, name])
