@@ -28,6 +28,8 @@ from ledger.rules.contract import BadContract, Contract
 from ledger.rules.effects import UPPER_CLASSES, SideEffectClass
 from ledger.rules.refusals import Refused
 
+DRAFT_VERSION = "0.0.1"
+"""The version of a draft, until somebody who has read it gives it another."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 _ANY: dict[str, Any] = {"type": "object"}
 # A tool list has neither; a document with one of them that lacks the other is a contract with a fault.
@@ -151,14 +153,14 @@ def tool_of(definition: Mapping[str, Any]) -> dict[str, Any] | None:
 def draft(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The draft of a contract document for a tool (rule 2)."""
     name, description = plain["name"], plain["description"] or ""
-    kind = _class_of(name, description, plain["annotations"])
+    kind = _class_of(name, description, plain)
     schema = {key: value for key, value in plain["schema"].items() if key not in {"$schema", "$id"}}
     schema["type"] = "object"
     if schema.get("properties") and "additionalProperties" not in schema:
         schema["additionalProperties"] = False
     document: dict[str, Any] = {
         "name": fitting(name),
-        "version": "0.0.1",
+        "version": DRAFT_VERSION,
         "schema_version": "1",
         "wrapper_version": "1",
         "description": description[:4000] or f"Drafted from a recording of {name}.",
@@ -182,11 +184,13 @@ def fitting(name: str) -> str:
     return _UNFIT.sub("_", name).lstrip("_.-0123456789")[:128] or "tool"
 
 
-def _class_of(name: str, description: str, hints: Mapping[str, Any]) -> SideEffectClass:
+def _class_of(name: str, description: str, plain: Mapping[str, Any]) -> SideEffectClass:
     """The class by MCP's annotations where there are any, else by the words."""
+    hints = plain["annotations"]
     if hints.get("readOnlyHint") is True:
         return SideEffectClass.READ_ONLY
-    guessed = wording.side_effect(name, description)
+    declared = plain["schema"].get("properties")
+    guessed = wording.side_effect(name, description, tuple(declared) if isinstance(declared, Mapping) else ())
     if hints.get("readOnlyHint") is False or hints.get("destructiveHint") is True:
         least = SideEffectClass.MEDIUM_RISK_WRITE
         return guessed if guessed.rank >= least.rank else least
@@ -194,7 +198,9 @@ def _class_of(name: str, description: str, hints: Mapping[str, Any]) -> SideEffe
 
 
 def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
-    """The template of what a call is about: the first required argument that looks like an identifier."""
+    """The template of what a call is about: the first required argument that looks like an identifier, never one that
+    holds words.
+    """
     declared = schema.get("properties") or {}
     fit = [
         one
@@ -202,6 +208,7 @@ def _target(schema: Mapping[str, Any], name: str) -> dict[str, str]:
         if isinstance(declared.get(one), Mapping) and declared[one].get("type") in {"string", "integer"}
     ]
     fit = [one for one in fit if isinstance(one, str) and one.isidentifier() and "enum" not in declared[one]]
+    fit = [one for one in fit if one.lower().split("_")[-1] not in wording.WORDS]
     best = [one for one in fit if one.endswith(("_id", "id", "_number", "path", "file", "to", "email", "key"))] or fit
     thing = (wording.object_phrases(name) or ("thing",))[-1].replace(" ", "_")
     return {"target_resource": f"{thing}/{{{best[0]}}}" if best else f"{thing}/{name}"}

@@ -4,9 +4,11 @@
    restates no goal, so the pin itself is not at stake here.
 2. Payloads of the product hold no fractions; recordings do. A call whose only fault is that is judged by its schema
    all the same, and the fraction is noted, not counted as a mistake of the agent.
-3. A call that repeats a change whose outcome is open is DUPLICATE_BLOCKED; one that repeats a change that was already
+3. A drafted contract names its target by an argument that nobody chose for it. A path, or a text, that no target can be
+   made of is no mistake of the agent's; the call is judged by its schema, and its target is shortened.
+4. A call that repeats a change whose outcome is open is DUPLICATE_BLOCKED; one that repeats a change that was already
    answered with success is noted as a repeat (HS-06).
-4. A call depends on an earlier one where it uses an identifier that nobody had said before that one's answer.
+5. A call depends on an earlier one where it uses an identifier that nobody had said before that one's answer.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from approvals.rules.gate import Dependency, GateVerdict, Proposal, Standing, Su
 from approvals.rules.layers import layer_of
 from console.transcripts import values
 from console.transcripts.acts import Act, Trust, state_of
+from console.transcripts.contracts import DRAFT_VERSION
 from console.transcripts.offers import Offer
 from console.transcripts.records import Call
-from ledger.rules.canonical import NotCanonical
+from ledger.rules import targets
+from ledger.rules.canonical import NotCanonical, digest
 from ledger.rules.contract import Contract
 from ledger.rules.targets import BadTarget
 from reviews.rules.observe import Status
@@ -33,6 +37,7 @@ from reviews.rules.observe import Status
 AT = datetime(2000, 1, 1, tzinfo=UTC)
 """The one instant of every judgement: a recording's own times decide nothing."""
 FRACTION = "FRACTION"
+LONGEST_NAME = 120
 _OPEN = frozenset({Status.PENDING, Status.ACCEPTED, Status.TIMEOUT, Status.MALFORMED})
 
 
@@ -74,7 +79,9 @@ class Gate:
         verdict = gate.judge(proposal, self._standing, compile_predicate=lambda *_: None, at=AT)
         notes = []
         if any(error["code"] == NotCanonical.code for error in verdict.errors):
-            verdict, notes = self._with_fractions(verdict, asked), [FRACTION]
+            verdict, notes = self._by_schema(verdict, asked), [FRACTION]
+        elif _is_for_its_target(verdict, asked):
+            verdict = self._by_schema(verdict, asked)
         verdict = gate.clear(verdict, proposal, self._around(verdict, proposal.depends_on))
         act = Act(
             number=number,
@@ -126,8 +133,8 @@ class Gate:
             act.repeats = before.number
         self._changes[act.verdict.operation_hash] = act
 
-    def _with_fractions(self, verdict: GateVerdict, asked: Mapping[str, Any]) -> GateVerdict:
-        """The verdict by the schema alone, for arguments that hold fractions (rule 2)."""
+    def _by_schema(self, verdict: GateVerdict, asked: Mapping[str, Any]) -> GateVerdict:
+        """The verdict by the schema alone (rules 2 and 3)."""
         contract = verdict.contract
         if contract is None or not asked:
             return verdict
@@ -146,7 +153,7 @@ class Gate:
             accepted=True,
             code=gate.ACCEPTED,
             layer="",
-            message="The call is well formed; the product would ask for its decimals as texts.",
+            message="The call is well formed by its schema.",
             hint="",
             errors=(),
             target_resource=_target(contract, asked),
@@ -163,8 +170,28 @@ def read_arguments(raw: Any) -> Mapping[str, Any]:
     return raw if isinstance(raw, Mapping) else {}
 
 
+def _is_for_its_target(verdict: GateVerdict, asked: Mapping[str, Any]) -> bool:
+    """Whether a call of a drafted contract is refused because its arguments make no target (rule 3)."""
+    contract = verdict.contract
+    if verdict.accepted or contract is None or contract.version != DRAFT_VERSION:
+        return False
+    named = [asked.get(name) for name in targets.places(contract.target_template)]
+    if not all(isinstance(value, str) and value.strip() for value in named):
+        return False
+    try:
+        contract.render_target(asked)
+    except BadTarget:
+        return True
+    return False
+
+
 def _target(contract: Contract, asked: Mapping[str, Any]) -> str:
     try:
         return contract.render_target(asked)
     except BadTarget:
-        return contract.target_template
+        kind = contract.target_template.partition("/")[0]
+        named = " ".join(str(asked.get(name, "")) for name in targets.places(contract.target_template))
+        short = " ".join(named.split())
+        if len(short) > LONGEST_NAME:
+            short = f"{short[:LONGEST_NAME]}… {digest(named.encode('utf-8', 'replace'))[-8:]}"
+        return f"{kind} {short}"

@@ -6,6 +6,7 @@ English only; a contract document that names its own phrases needs none of this.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 
 from ledger.rules.effects import Reversibility, SideEffectClass
@@ -60,6 +61,29 @@ _SMALL = frozenset(("a", "an", "the", "to", "of", "for", "by", "in", "on", "with
 _PEOPLE = frozenset(("human", "humans", "agent", "agents", "person", "operator", "representative", "supervisor"))
 _MERE = frozenset(("pending", "delivered", "all", "details", "current", "existing", "id", "ids", "info", "item_id"))
 _VERBS = READS | _HIGH | _CRITICAL | _LOW | _IRREGULAR.keys() | _ALSO.keys() | {"issue", "start", "upload"}
+# Verbs of functions that only compute, and names of their operands and of what they return.
+_COMPUTES = frozenset((
+    "add", "subtract", "multiply", "divide", "sum", "average", "mean", "median", "sqrt", "power", "round", "abs", "max",
+    "min", "modulo", "mod", "factorial", "evaluate", "solve", "encode", "decode", "hash", "capitalize", "uppercase",
+    "lowercase", "reverse", "sort", "echo", "random", "roll", "flip", "concat", "concatenate", "tokenize", "simplify",
+))
+_OPERANDS = frozenset((
+    "a", "b", "c", "x", "y", "z", "n", "m", "num", "number", "numbers", "value", "values", "int", "integer", "integers",
+    "float", "left", "right", "first", "second", "base", "exponent", "operand", "operands", "operation", "operator",
+    "expression", "string", "strings", "text", "decimals", "two", "list", "array", "vector", "matrix", "dice", "sides",
+))
+_SAYS_SO = re.compile(
+    r"^\s*(computes?|calculates?|evaluates?|converts?|formats?|parses?|counts?)\b|"
+    r"^\s*returns? the (current|sum|product|result of|number of|length|average|difference|quotient|remainder)\b|"
+    r"\b(does|do|will) not (\w+ ){0,6}change|\bread[- ]only\b|\b(no|without) side[- ]effects?\b|\bpure function\b",
+    re.IGNORECASE,
+)
+_RUNS = frozenset(("run", "execute", "exec", "invoke", "apply", "process", "perform", "call", "sql", "shell", "bash"))
+WORDS = frozenset((
+    "text", "thought", "thoughts", "expression", "query", "content", "contents", "message", "summary", "description",
+    "body", "prompt", "code", "command", "script", "sql", "note", "notes", "question", "reason", "comment", "input",
+))
+"""Names of arguments that hold words and name no thing."""
 # A deletion leaves nothing to compare.
 DELETES = frozenset(("delete", "remove", "drop", "destroy", "purge", "wipe", "erase"))
 # What these do, they do to the thing that an argument names: a read of that thing shows it.
@@ -87,12 +111,12 @@ def verb_of(name: str) -> tuple[str, list[str]]:
     return words[place], [word for word in rest if word not in _MERE] or rest
 
 
-def side_effect(name: str, description: str) -> SideEffectClass:
-    """The class that a name and a description suggest. In doubt a tool changes something."""
+def side_effect(name: str, description: str, arguments: Collection[str] = ()) -> SideEffectClass:
+    """The class that a name, a description and its arguments' names suggest. In doubt a tool changes something."""
     verb, _ = verb_of(name)
     if verb in _CRITICAL:
         return SideEffectClass.CRITICAL_MUTATION
-    if verb in READS:
+    if verb in READS or _only_computes(name, description, arguments):
         return SideEffectClass.READ_ONLY
     if is_handover(name):
         return SideEffectClass.LOW_RISK_INTERNAL
@@ -104,6 +128,17 @@ def side_effect(name: str, description: str) -> SideEffectClass:
     if verb not in _ALSO and verb not in _IRREGULAR and first and first[0].lower().rstrip("s") in READS:
         return SideEffectClass.READ_ONLY
     return SideEffectClass.MEDIUM_RISK_WRITE
+
+
+def _only_computes(name: str, description: str, arguments: Collection[str]) -> bool:
+    """Whether a tool is a function of its arguments, which touches nothing: by its operands, or as is said of it."""
+    verb, rest = verb_of(name)
+    if verb in _HIGH or set(words_of(name)) & (_FINANCIAL | _CRITICAL | _RUNS):
+        return False
+    operands = {word.rstrip("0123456789") for one in arguments for word in words_of(one)} - {""}
+    if verb in _COMPUTES and operands <= _OPERANDS and set(rest) <= _OPERANDS | {verb}:
+        return bool(arguments) or verb in {"roll", "flip", "random"}
+    return verb not in _ALSO and verb not in _LOW and _SAYS_SO.search(description) is not None
 
 
 def is_handover(name: str) -> bool:

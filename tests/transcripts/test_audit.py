@@ -121,6 +121,30 @@ def test_a_call_without_an_answer_is_under_way():
     assert str(state_of(only(run(asks("cancel_reservation", reservation_id=ID))), Trust.ANSWERS)) == "EXECUTING"
 
 
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/srv/app/main.py", "file /srv/app/main.py"),
+        ("../notes.txt", "file ../notes.txt"),
+        (".", "file ."),
+        ("a/b.txt", "file/a/b.txt"),
+    ],
+)
+def test_a_drafted_contract_refuses_no_path(path, target):
+    act = only(run(asks("delete_file", "ok", path=path)))
+
+    assert act.verdict.accepted
+    assert act.verdict.target_resource == target
+
+
+def test_a_drafted_contract_refuses_no_long_text_and_two_long_texts_are_two_targets():
+    found = run(*(asks("delete_file", "ok", path="long " * 200 + end) for end in ("a", "b")))
+
+    assert all(act.verdict.accepted for act in found.acts)
+    assert len({act.verdict.target_resource for act in found.acts}) == 2
+    assert not only(run(asks("delete_file", "ok", path=" "))).verdict.accepted
+
+
 def test_a_call_that_the_gate_refuses_and_a_tool_carried_out_did_happen():
     act = only(run(asks("update_reservation", {"status": "ok"}, reservation_id=ID, cabin="first")))
 

@@ -122,6 +122,44 @@ def test_a_name_suggests_a_class_and_in_doubt_a_change(name, expected):
     assert str(wording.side_effect(name, "")) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "description", "arguments", "expected"),
+    [
+        ("add", "Add two numbers", ["a", "b"], "READ_ONLY"),
+        ("add_numbers", "", ["numbers"], "READ_ONLY"),
+        ("multiply", "", ["first_number", "second_number"], "READ_ONLY"),
+        ("roll_dice", "", ["sides"], "READ_ONLY"),
+        ("slugify", "Converts a title to a slug.", ["title"], "READ_ONLY"),
+        ("current_time", "Returns the current time in a zone.", ["zone"], "READ_ONLY"),
+        ("reflect", "Writes a thought down; it does not change the database.", ["thought"], "READ_ONLY"),
+        ("add", "", ["item"], "MEDIUM_RISK_WRITE"),
+        ("add_user", "", ["number"], "MEDIUM_RISK_WRITE"),
+        ("add_funds", "", ["value"], "HIGH_RISK_EXTERNAL"),
+        ("activate_account", "Returns the account.", ["account_id"], "MEDIUM_RISK_WRITE"),
+        ("run_query", "Returns the result of any SQL.", ["text"], "MEDIUM_RISK_WRITE"),
+        ("update_user", "Does not change the password.", ["user_id"], "MEDIUM_RISK_WRITE"),
+    ],
+)
+def test_a_function_that_only_computes_is_no_change(name, description, arguments, expected):
+    assert str(wording.side_effect(name, description, arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        (["thought"], "think/think"),
+        (["path", "text"], "think/{path}"),
+        (["text", "order_id"], "think/{order_id}"),
+        (["city", "text"], "think/{city}"),
+    ],
+)
+def test_a_draft_names_its_target_by_no_argument_that_holds_words(tmp_path, arguments, target):
+    schema = {"type": "object", "required": arguments, "properties": {one: {"type": "string"} for one in arguments}}
+    assert (
+        load(tmp_path, [{**MCP, "name": "think", "inputSchema": schema}]).contracts["think"].target_template == target
+    )
+
+
 def test_annotations_outweigh_the_name_but_never_lower_it(tmp_path):
     named = [
         ({"readOnlyHint": True}, "READ_ONLY"),
