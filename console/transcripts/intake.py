@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from console.transcripts import scanning, shape
+from console.transcripts.formats import claude_code
 from console.transcripts.formats.detect import format_of, is_message, most_telling
 from console.transcripts.records import Conversation, Fault, Turn
 from console.transcripts.scanning import Broken, Item, Rest
@@ -53,6 +54,9 @@ class _Intake:
             self.tools.append(value)
             return
         message = shape.unwrapped(value)
+        if claude_code.says_nothing(message):
+            self.recognised.add(item.member)
+            return
         if is_message(message):
             yield from self._message(message, shape.session_of(value), item)
             return

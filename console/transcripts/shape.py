@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from console.transcripts.formats import claude_code
 from console.transcripts.formats.content import name_of
 from console.transcripts.formats.detect import is_message
 
@@ -44,7 +45,7 @@ def of(value: Any) -> Shape | None:
         return Shape(value) if _is_list_of_messages(value) else None
     if not isinstance(value, dict) or is_message(value):
         return None
-    found = _messages(value, 0)
+    found = _messages(value, 0) or _response(value)
     return None if found is None else Shape(found, id_of(value), tools_of(value))
 
 
@@ -70,6 +71,8 @@ def session_of(item: Any) -> str:
     """Which session a line says that it belongs to; empty where it says nothing."""
     if not isinstance(item, dict):
         return ""
+    if claude_code.fits(item):
+        return claude_code.session_of(item)
     return next((name_of(item[name]) for name in _IDS[:4] if item.get(name)), "")
 
 
@@ -115,6 +118,14 @@ def _answered(value: dict[str, Any]) -> list[Any]:
     if isinstance(output, list) and _is_list_of_messages(output):
         return output
     return [response] if response is not value and is_message(response) else []
+
+
+def _response(value: dict[str, Any]) -> list[Any] | None:
+    """What was asked in words and answered in items, in one object of OpenAI's Responses API."""
+    asked, output = value.get("input"), value.get("output")
+    if not isinstance(output, list) or not _is_list_of_messages(output):
+        return None
+    return [{"role": "user", "content": asked}, *output] if isinstance(asked, str) else output
 
 
 def _is_list_of_messages(value: list[Any]) -> bool:

@@ -85,12 +85,45 @@ MCP = [
     {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "cancel", "arguments": ASKED}},
     {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": json.dumps(SHOWN)}]}},
 ]
+
+
+def line(kind, message=None, **more):
+    """A line of a session file of Claude Code."""
+    envelope = {"type": kind, "sessionId": "s1", "uuid": "u", "parentUuid": None, "cwd": "/srv", "version": "2.0.1"}
+    return {**envelope, **({"message": message} if message else {}), **more}
+
+
+_PARTS = [{"role": "assistant", "type": "message", "id": "m1", "content": [one]} for one in ANTHROPIC[1]["content"]]
+CLAUDE_CODE = [
+    {"type": "summary", "summary": "Cancelling", "leafUuid": "u9"},
+    {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}},
+    line("user", {"role": "user", "content": "Cancel ABC123."}),
+    line("user", {"role": "user", "content": "I have refunded it."}, isMeta=True),
+    *(line("assistant", part) for part in _PARTS),
+    line("user", ANTHROPIC[2], toolUseResult={"stdout": "x"}),
+    line("assistant", ANTHROPIC[3]),
+    line(
+        "assistant", {"role": "assistant", "content": [{"type": "text", "text": "API Error"}]}, isApiErrorMessage=True
+    ),
+    line("system", subtype="turn_duration", durationMs=5),
+    {"type": "permission-mode", "permissionMode": "default", "sessionId": "s1"},
+    {"type": "attachment", "uuid": "x", "attachment": {}},
+    line("user", {"role": "user", "content": "Look it up."}, isSidechain=True, agentId="a1"),
+    line("assistant", ANTHROPIC[3], isSidechain=True, agentId="a1"),
+]
+COMMANDS = [
+    {"role": "user", "content": "List."},
+    {"type": "local_shell_call", "call_id": "c1", "action": {"type": "exec", "command": ["ls"]}},
+    {"type": "local_shell_call_output", "call_id": "c1", "output": "a.txt"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "There is a.txt."}]},
+]
 ALL = {
     "openai-chat": [OPENAI],
     "anthropic": [ANTHROPIC],
     "openai-responses": [RESPONSES],
     "langchain": [DUMPD, TO_DICT, DUMPED],
     "sharegpt": [SHAREGPT],
+    "claude-code": [CLAUDE_CODE[:-2]],
     "mcp": [MCP],
 }
 
@@ -161,6 +194,7 @@ WRAPPED = {
         "response": {**ANTHROPIC[1], "type": "message", "stop_reason": "tool_use"},
     },
     "responses": {"input": RESPONSES[:1], "output": RESPONSES[1:]},
+    "response of the responses api": {"object": "response", "input": "Cancel it.", "output": RESPONSES[1:]},
     "text of json": {"id": 7, "messages": json.dumps(OPENAI)},
     "inside a result": {"data": {"state": {"messages": OPENAI}}},
 }
@@ -222,6 +256,49 @@ def test_messages_on_lines_of_their_own_are_gathered_by_session(tmp_path):
     assert sorted(each.id for each in found) == ["a", "b"]
     assert all(told(each)[0] == [("cancel", ASKED)] for each in found)
     assert told(one(read(tmp_path, lines(OPENAI))))[0] == [("cancel", ASKED)]
+
+
+@pytest.mark.parametrize("odd", [{"role": {}}, {"role": ["user"], "content": "x"}, {"type": [], "sessionId": "s"}])
+def test_a_message_of_an_odd_shape_is_a_fault_of_its_place(tmp_path, odd):
+    session, fault = read(tmp_path, [*OPENAI, odd])
+
+    assert told(session)[0] == [("cancel", ASKED)]
+    assert fault.path == "$[5]"
+
+
+def test_a_session_file_of_claude_code_is_one_conversation_and_one_of_each_subagent(tmp_path):
+    found = {each.id: each for each in read(tmp_path, lines(CLAUDE_CODE), "session.jsonl")}
+
+    assert sorted(found) == ["s1", "s1 (subagent a1)"]
+    session = found["s1"]
+    assert (session.format, session.faults, session.tools) == ("claude-code", (), ())
+    assert told(session) == ([("cancel", ASKED)], [SHOWN], ["One moment.", "It is cancelled."])
+    assert [turn.text for turn in session.turns if turn.role == "user"] == ["Cancel ABC123."]
+
+
+def test_stream_json_of_claude_code_names_the_tools_that_were_offered(tmp_path):
+    first = {"type": "system", "subtype": "init", "session_id": "s1", "uuid": "u", "tools": ["Bash", "cancel"]}
+    said = [{"type": each["role"], "session_id": "s1", "message": each} for each in ANTHROPIC]
+    last = {"type": "result", "subtype": "success", "session_id": "s1", "result": "It is cancelled."}
+
+    session = one(read(tmp_path, lines([first, *said, last])))
+
+    assert [tool["name"] for tool in session.tools] == ["Bash", "cancel"]
+    assert told(session) == ([("cancel", ASKED)], [SHOWN], ["One moment.", "It is cancelled."])
+
+
+def test_commands_and_session_files_of_responses_items_are_read(tmp_path):
+    assert told(one(read(tmp_path, COMMANDS)))[0] == [("local_shell", {"type": "exec", "command": ["ls"]})]
+    rolled = [
+        {"timestamp": "t", "type": "session_meta", "payload": {"id": "s1"}},
+        {"timestamp": "t", "type": "event_msg", "payload": {"type": "agent_message", "message": "I have paid it."}},
+        *({"timestamp": "t", "type": "response_item", "payload": each} for each in RESPONSES),
+    ]
+
+    session = one(read(tmp_path, lines(rolled)))
+
+    assert (session.format, session.faults) == ("openai-responses", ())
+    assert told(session) == ([("cancel", ASKED)], [SHOWN], ["It is cancelled."])
 
 
 @pytest.mark.parametrize(

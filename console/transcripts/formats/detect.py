@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from console.transcripts.formats import anthropic, langchain, mcp_log, openai_chat, openai_responses, sharegpt
+from console.transcripts.formats import (
+    anthropic,
+    claude_code,
+    langchain,
+    mcp_log,
+    openai_chat,
+    openai_responses,
+    sharegpt,
+)
 from console.transcripts.records import Turn
 
 
@@ -21,7 +29,7 @@ class Format:
 
 FORMATS = tuple(
     Format(one.NAME, one.fits, one.turn)
-    for one in (mcp_log, langchain, anthropic, openai_responses, openai_chat, sharegpt)
+    for one in (mcp_log, claude_code, langchain, anthropic, openai_responses, openai_chat, sharegpt)
 )
 NAMES = tuple(one.name for one in FORMATS)
 _TELLING = {name: place for place, name in enumerate(NAMES)}
@@ -29,7 +37,7 @@ _TELLING = {name: place for place, name in enumerate(NAMES)}
 
 def format_of(item: Any) -> Format | None:
     """The format of one message, or None where none of them fits."""
-    if not isinstance(item, dict):
+    if not isinstance(item, dict) or not all(isinstance(item.get(name), str | None) for name in ("role", "type")):
         return None
     return next((one for one in FORMATS if one.fits(item)), None)
 

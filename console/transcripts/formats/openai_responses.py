@@ -1,4 +1,8 @@
-"""Items of OpenAI's Responses API: messages, `function_call` and `function_call_output`, calls to MCP servers."""
+"""Items of OpenAI's Responses API: messages, `function_call` and `function_call_output`, MCP calls, commands.
+
+Session files of programs that keep these items on lines of their own (`payload`) hold notes of the program's own
+between them; those say nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,24 @@ from console.transcripts.records import AGENT, SYSTEM, TOOL, Answer, Call, Turn
 
 NAME = "openai-responses"
 _CALLS = frozenset({"function_call", "custom_tool_call"})
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_COMMANDS = {"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch"}
+_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", *(f"{kind}_output" for kind in _COMMANDS)})
 _SILENT = frozenset(
-    {"reasoning", "web_search_call", "file_search_call", "computer_call", "code_interpreter_call", "item_reference"}
+    {
+        *("reasoning", "web_search_call", "file_search_call", "computer_call", "computer_call_output", "compaction"),
+        *("code_interpreter_call", "image_generation_call", "item_reference", "mcp_approval_request"),
+        *("mcp_approval_response", "session_meta", "turn_context", "event_msg", "compacted"),
+    }
 )
+_KINDS = frozenset({*_CALLS, *_COMMANDS, *_OUTPUTS, *_SILENT, "mcp_call", "mcp_list_tools"})
 
 
 def fits(item: dict[str, Any]) -> bool:
     """Whether an item is of this format."""
     kind = item.get("type")
-    if kind == "message":
-        return item.get("role") in ROLES
-    return kind in _CALLS or kind in _OUTPUTS or kind in _SILENT or kind in {"mcp_call", "mcp_list_tools"}
+    if not isinstance(kind, str):
+        return False
+    return item.get("role") in ROLES if kind == "message" else kind in _KINDS
 
 
 def turn(item: dict[str, Any], number: int) -> Turn:
@@ -33,6 +43,9 @@ def turn(item: dict[str, Any], number: int) -> Turn:
     if kind in _CALLS:
         arguments = item.get("arguments", item.get("input", {}))
         return Turn(number, AGENT, calls=(Call(call_id, name_of(item.get("name")), arguments),))
+    if kind in _COMMANDS:
+        asked = item.get("action", item.get("operation", {}))
+        return Turn(number, AGENT, calls=(Call(call_id, _COMMANDS[kind], asked),))
     if kind in _OUTPUTS:
         return Turn(number, TOOL, answers=(Answer(call_id, "", answer_of(item.get("output"))),))
     if kind == "mcp_list_tools":
