@@ -1,8 +1,9 @@
 -- Erasing: what two people decided to erase becomes empty, unless a hold, its age or its state forbids it.
 
 -- What erasing leaves empty, table by table: each app says it of its own tables, in an erasure.sql of its own. `subject`
--- is the column that says whose row it is, `columns` what the row looks like afterwards. A line that differs from what
--- is in the table already would change it, which the fence refuses: so such a file fails and is not half obeyed.
+-- is the column that says whose row it is, `columns` what the row looks like afterwards. A line may come to name more
+-- columns than the table has of it already; one that differs otherwise is refused by the fence, so such a file fails and
+-- is not half obeyed.
 CREATE TABLE IF NOT EXISTS ledger_blank (
     relation text NOT NULL,
     subject text NOT NULL,

@@ -3,7 +3,8 @@
 
 -- The only change that an append-only row ever sees: the columns that ledger_blank names become empty, once the subject
 -- is on the list of what was erased, and nothing else in the row moves. Only that list opens this, and only
--- `ledger_erase` writes it. Keys of erased subjects may go, and rows of subjects that were pruned.
+-- `ledger_erase` writes it. Keys of erased subjects may go, and rows of subjects that were pruned. And ledger_blank
+-- itself may name more columns of a table, never fewer and no other content for those it names.
 CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_relation text;
@@ -16,6 +17,11 @@ BEGIN
         IF TG_OP = 'UPDATE' AND EXISTS (SELECT FROM ledger_blank b JOIN ledger_erased e
                 ON e.tenant_id = (v_old ->> 'tenant_id')::uuid AND e.subject_id = (v_old ->> b.subject)::uuid
                 WHERE b.relation = v_relation AND to_jsonb(NEW) = v_old || b.columns) THEN
+            RETURN NEW;
+        END IF;
+        IF TG_OP = 'UPDATE' AND v_relation = 'ledger_blank'
+                AND to_jsonb(NEW) = v_old || jsonb_build_object('columns', to_jsonb(NEW) -> 'columns')
+                AND to_jsonb(NEW) -> 'columns' = (to_jsonb(NEW) -> 'columns') || (v_old -> 'columns') THEN
             RETURN NEW;
         END IF;
         IF TG_OP = 'DELETE' AND v_relation = 'ledger_subjectkey' AND EXISTS (SELECT FROM ledger_erased e

@@ -137,26 +137,47 @@ def test_an_event_with_a_changed_byte_does_not_load(committed_db, superuser_conn
             copy.write(lines[1].replace("7b22", "7b20", 1))
 
 
-def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(committed_db, owner_connection):
+@pytest.fixture
+def tables_and_fences(committed_db, run: Run, cluster: servers.Postgres) -> Iterator[psycopg.Connection]:
+    """The owner's connection to a new database as the old migrations left one: tables and fences, and their names."""
+    name = f"{committed_db.name}_tables"
+    cluster.make_database(name)
+    _use(name)
+    for app in ("ledger", "approvals", "reviews", "console"):
+        call_command("migrate", app, "0002_fences", database="owner", verbosity=0)
+    with psycopg.connect(run.postgres.url(servers.OWNER, name), autocommit=True) as owner:
+        owner.execute("DELETE FROM django_migrations WHERE name = '0002_fences'")
+        yield owner
+    _use(committed_db.name)
+    with psycopg.connect(cluster.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
+        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def record_migrations(owner: psycopg.Connection, names: set[str]) -> None:
+    for app, name in (each.split(".") for each in ["ledger.0002_the_record", *sorted(names)]):
+        owner.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", [app, name])
+
+
+def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(tables_and_fences):
     """Its tables are those of 0001_initial, so what is left to run are the files."""
-    as_the_old_ones_left_it(owner_connection, LAST_OF_THE_OLD)
-    record = fill("orchid")
+    record_migrations(tables_and_fences, LAST_OF_THE_OLD)
+    tables_and_fences.execute(
+        "INSERT INTO ledger_tenant (id, slug, name, origin, created_at)"
+        " VALUES (gen_random_uuid(), 'before', 'Before', 'console.test/before', now())"
+    )
     call_command("prepare_database", verbosity=0)
+    assert fences.missing() == []
+    record = fill("orchid")
     with tenancy(record.tenant):
         assert acting.action(record.tenant, record.action.id) is not None
-        assert fences.missing() == []
+    slugs = tables_and_fences.execute("SELECT slug FROM ledger_tenant ORDER BY 1").fetchall()
+    assert slugs == [("before",), ("orchid",)]
 
 
 def test_a_database_that_stopped_before_the_last_of_the_old_migrations_is_left_alone(committed_db, owner_connection):
-    as_the_old_ones_left_it(owner_connection, LAST_OF_THE_OLD - {"reviews.0014_signed_settlements"})
-    before = rows(committed_db.owner_url)
+    record_migrations(owner_connection, LAST_OF_THE_OLD - {"reviews.0014_signed_settlements"})
+    applied = "SELECT app, name FROM django_migrations ORDER BY 1, 2"
+    before = owner_connection.execute(applied).fetchall()
     with pytest.raises(CommandError, match=r"older than the last version before the \.sql files. Nothing was changed"):
         call_command("prepare_database", verbosity=0)
-    assert rows(committed_db.owner_url) == before
-
-
-def as_the_old_ones_left_it(owner: psycopg.Connection, last: set[str]) -> None:
-    """What django_migrations says of the old migrations, with the last of each app."""
-    owner.execute("DELETE FROM django_migrations WHERE name = '0002_fences'")
-    for app, name in [each.split(".") for each in ["ledger.0002_the_record", *sorted(last)]]:
-        owner.execute("INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", [app, name])
+    assert owner_connection.execute(applied).fetchall() == before

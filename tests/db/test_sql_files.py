@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -16,11 +17,16 @@ from ledger.rules.lifecycle import MACHINES, states
 
 ROOT = Path(__file__).parents[2]
 APPS = ("ledger", "approvals", "reviews", "console")
-FILES = {
-    f"{app}/{name}": ROOT / app / "sql" / name
-    for app in APPS
-    for name in import_module(f"{app}.migrations.0002_fences").FILES
-}
+
+
+def run_by_migrations(app: str) -> list[str]:
+    """The files that the migrations of an app run, in their order."""
+    names = sorted(file.stem for file in (ROOT / app / "migrations").glob("0*.py"))
+    files = [getattr(import_module(f"{app}.migrations.{name}"), "FILES", ()) for name in names]
+    return [file for each in files for file in each]
+
+
+FILES = {f"{app}/{name}": ROOT / app / "sql" / name for app in APPS for name in run_by_migrations(app)}
 FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$;", re.DOTALL)
 
 # Everything in the catalogue that a fence is made of, one row each, by name and by content.
@@ -45,14 +51,20 @@ CATALOGUE = {
 }
 
 
+@pytest.fixture
+def owner(module_db) -> Iterator[psycopg.Connection]:
+    """The owner of the tables, in a transaction that is never committed."""
+    with psycopg.connect(module_db.owner_url) as connection, connection.transaction(force_rollback=True):
+        yield connection
+
+
 def catalogue(owner: psycopg.Connection) -> dict[str, set]:
     return {name: set(owner.execute(sql.SQL(query)).fetchall()) for name, query in CATALOGUE.items()}
 
 
 def run_files(owner: psycopg.Connection) -> None:
-    with owner.transaction():
-        for file in FILES.values():
-            owner.execute(file.read_bytes())
+    for file in FILES.values():
+        owner.execute(file.read_bytes())
 
 
 def defined() -> dict[str, str]:
@@ -63,8 +75,8 @@ def defined() -> dict[str, str]:
 # The files and the database
 
 
-def test_the_functions_of_the_database_are_those_of_the_files_to_the_letter(committed_db, owner_connection):
-    stored = owner_connection.execute(
+def test_the_functions_of_the_database_are_those_of_the_files_to_the_letter(owner):
+    stored = owner.execute(
         "SELECT proname::text, prosrc FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"
         " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')"
     ).fetchall()
@@ -72,10 +84,10 @@ def test_the_functions_of_the_database_are_those_of_the_files_to_the_letter(comm
     assert dict(stored) == defined()
 
 
-def test_running_the_files_again_changes_nothing(committed_db, owner_connection):
-    before = catalogue(owner_connection)
-    run_files(owner_connection)
-    after = catalogue(owner_connection)
+def test_running_the_files_again_changes_nothing(owner):
+    before = catalogue(owner)
+    run_files(owner)
+    after = catalogue(owner)
     for name in CATALOGUE:
         assert after[name] == before[name], name
         assert len(before[name]) > 20, name
@@ -99,31 +111,50 @@ def test_running_the_files_again_changes_nothing(committed_db, owner_connection)
         "DROP INDEX event_by_person",
     ],
 )
-def test_running_the_files_again_brings_back_what_was_taken_away(committed_db, owner_connection, damage):
-    before = catalogue(owner_connection)
-    owner_connection.execute(sql.SQL(damage))
-    assert catalogue(owner_connection) != before
-    run_files(owner_connection)
-    assert catalogue(owner_connection) == before
+def test_running_the_files_again_brings_back_what_was_taken_away(owner, damage):
+    before = catalogue(owner)
+    owner.execute(sql.SQL(damage))
+    assert catalogue(owner) != before
+    run_files(owner)
+    assert catalogue(owner) == before
 
 
-def test_a_line_that_would_change_what_erasing_leaves_empty_is_refused(committed_db, owner_connection):
+OBSERVED = """('reviews_observation', 'action_id', '{"error_code": ""}')"""
+
+
+@pytest.mark.parametrize("columns", ["{}", '{"error_code": "kept"}', '{"status": ""}'])
+def test_a_line_that_would_leave_more_after_erasing_or_something_else_is_refused(owner, columns):
     text = FILES["reviews/erasure.sql"].read_text()
-    assert '{"error_code": ""}' in text
+    assert OBSERVED in text
+    changed = OBSERVED.replace('{"error_code": ""}', columns)
     with pytest.raises(errors.IntegrityConstraintViolation, match="the record is append-only"):
-        owner_connection.execute(text.replace('{"error_code": ""}', "{}").encode())
+        owner.execute(text.replace(OBSERVED, changed).encode())
 
 
-def test_the_database_has_the_transitions_of_the_rules_and_no_others(committed_db, owner_connection):
+def test_a_line_that_leaves_less_after_erasing_is_taken_over(owner):
+    text = FILES["reviews/erasure.sql"].read_text()
+    changed = OBSERVED.replace('{"error_code": ""}', '{"error_code": "", "status": ""}')
+    owner.execute(text.replace(OBSERVED, changed).encode())
+    [(columns,)] = owner.execute("SELECT columns FROM ledger_blank WHERE relation = 'reviews_observation'").fetchall()
+    assert columns == {"error_code": "", "status": ""}
+
+
+@pytest.mark.parametrize("wrong", ["relation = 'elsewhere'", "subject = 'tenant_id'", "columns = 'null'"])
+def test_a_line_keeps_its_table_and_subject(owner, wrong):
+    with pytest.raises(psycopg.Error, match="append-only"):
+        owner.execute(sql.SQL(f"UPDATE ledger_blank SET {wrong} WHERE relation = 'reviews_observation'"))
+
+
+def test_the_database_has_the_transitions_of_the_rules_and_no_others(owner):
     stays = {(kind, state, state) for kind in MACHINES for state in states(kind)}
     moves = {(kind, start, target) for kind, pairs in MACHINES.items() for start, target in pairs}
-    rows = owner_connection.execute("SELECT kind, from_state, to_state FROM ledger_transition").fetchall()
+    rows = owner.execute("SELECT kind, from_state, to_state FROM ledger_transition").fetchall()
     assert set(rows) == stays | moves
 
 
-def test_every_fence_of_the_database_is_one_that_each_start_looks_at(committed_db, owner_connection):
+def test_every_fence_of_the_database_is_one_that_each_start_looks_at(owner):
     """So that a table which becomes append-only cannot be forgotten in `ledger.queries.fences`."""
-    rows = owner_connection.execute(
+    rows = owner.execute(
         "SELECT c.relname::text, t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
         " WHERE NOT t.tgisinternal AND NOT c.relispartition"
     ).fetchall()
