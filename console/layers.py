@@ -5,7 +5,8 @@ L2  Intended is what a predicate expects of a field, and that each effect of the
     stored payload; observed is the tool's answer, which claims either all effects or none.
 L3  Believed changes only by reconciliation: until an action is reconciled, nothing of it is believed.
 L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
-    what was intended (or requested, where nothing was intended), and an observation differs from the authority.
+    what was intended (or requested, where nothing was intended), and an observation differs from the authority, by the
+    comparison of `ledger.rules.fields`. What that cannot tell differs where the predicate fails.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from console.account import Account, arguments
+from ledger.rules.fields import Source, compare_fields, notations
 from ledger.rules.outcomes import Outcome, outcome_of
+from ledger.rules.value_comparison import PLAIN, Notation, same_value
 
 _COLUMNS: Final = (
     ("intended", "Intended", "what the predicates expect"),
@@ -28,6 +31,7 @@ _COLUMNS: Final = (
 _SILENCE: Final = {"believed": "not settled", "authoritative": "not found"}
 _FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
 _MOST: Final = 40
+_BY: Final = {Source.READ: "the system of record", Source.ANSWER: "the tool's answer, not verified"}
 ONCE: Final = "once"
 NEVER: Final = "not there"
 
@@ -35,9 +39,13 @@ NEVER: Final = "not there"
 def layers(told: Account) -> dict[str, Any]:
     """The table of the case page."""
     accounts = _accounts(told)
-    holding = {field for field, holds, _ in _expected(told.found) if holds == "TRUE"}
+    judged = {field: holds for field, holds, _ in _expected(told.found)}
+    written = notations(_requested(told), told.contract)
     ordered = dict.fromkeys(field for account in accounts.values() for field in account)
-    rows = [_row(field, accounts, holding) for field in list(ordered)[:_MOST]]
+    rows = [
+        _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN))
+        for field in list(ordered)[:_MOST]
+    ]
     different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
     reading = (told.found.get("readings") or [{}])[0]
     source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else "not read yet"
@@ -47,6 +55,19 @@ def layers(told: Account) -> dict[str, Any]:
     ]
     summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
     return {"columns": columns, "rows": rows, "summary": summary if told.found else "the system has not been read yet"}
+
+
+def differences(told: Account) -> list[dict[str, str]]:
+    """Where the newest reading, or else the tool's answer, shows another value than was requested."""
+    found = told.found.get("layers", {})
+    compared = compare_fields(
+        _requested(told), contract=told.contract, answer=found.get("so") or None, reading=found.get("sa") or None
+    )
+    return [
+        {"field": each.name, "asked": shown(each.asked), "shown": shown(each.shown), "by": _BY[each.source]}
+        for each in compared
+        if each.differs and each.source
+    ]
 
 
 def predicates(told: Account) -> list[dict[str, Any]]:
@@ -73,11 +94,16 @@ def _accounts(told: Account) -> dict[str, dict[str, Any]]:
     reconciled = outcome_of(told.action) is Outcome.VERIFIED
     return {
         "intended": {**dict.fromkeys(effects, ONCE), **_wanted(told.found)},
-        "requested": _plain(found.get("sr", arguments(told.payload))),
+        "requested": _plain(_requested(told)),
         "observed": {**_claims(found.get("so", {}), effects), **_observed(found.get("so", {}))},
         "authoritative": authority,
         "believed": authority if reconciled else {},
     }
+
+
+def _requested(told: Account) -> dict[str, Any]:
+    asked = told.found.get("layers", {}).get("sr", arguments(told.payload))
+    return asked if isinstance(asked, dict) else {}
 
 
 def _times(effects: Mapping[str, Any]) -> dict[str, str]:
@@ -130,9 +156,9 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(field: str, accounts: dict[str, dict[str, Any]], holding: set[str]) -> dict[str, Any]:
+def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: Notation) -> dict[str, Any]:
     said = {name: account[field] for name, account in accounts.items() if field in account}
-    differing = set() if field in holding else _differing(said)
+    differing = set() if holds == "TRUE" else _differing(said, notation, fails=holds == "FALSE")
     cells = [
         {
             "word": word,
@@ -147,9 +173,10 @@ def _row(field: str, accounts: dict[str, dict[str, Any]], holding: set[str]) -> 
     return {"field": field, "cells": cells}
 
 
-def _differing(said: Mapping[str, Any]) -> set[str]:
+def _differing(said: Mapping[str, Any], notation: Notation, *, fails: bool) -> set[str]:
     if "authoritative" not in said:
         return set()
-    wanted = said.get("intended", said.get("requested", said["authoritative"]))
-    found = {"authoritative"} if wanted != said["authoritative"] else set()
-    return found | ({"observed"} if said.get("observed", said["authoritative"]) != said["authoritative"] else set())
+    shown = said["authoritative"]
+    same = same_value(said.get("intended", said.get("requested", shown)), shown, notation)
+    found = {"authoritative"} if same is False or (same is None and fails) else set()
+    return found | ({"observed"} if same_value(said.get("observed", shown), shown, notation) is False else set())

@@ -10,6 +10,7 @@ from console.api.caller import Caller
 from console.decision import fields
 from console.depth import required_checks
 from console.kin import kin
+from console.layers import differences
 from console.settlement import settlement_of_action, settlement_of_case
 from console.standing import policies_applied
 from ledger.queries import opening
@@ -41,6 +42,7 @@ def story(told: Account, *, caller: Caller) -> dict[str, Any]:
         "timeline": timeline(told),
         "kin": kin(told),
         "fields": fields(told),
+        "differences": differences(told),
         "canonical": (told.payload or b"").decode(),
         "erased": told.payload is None,
         "evidence": _evidence(told, caller),

@@ -114,6 +114,11 @@ def compare_fields(
     return tuple(found)
 
 
+def notations(arguments: Mapping[str, Any], contract: Contract | None) -> dict[str, Notation]:
+    """How the values of each argument are written, by its name."""
+    return {each.name: each.notation for each in _asked(arguments, contract)}
+
+
 def _asked(arguments: Mapping[str, Any], contract: Contract | None) -> Iterator[_Asked]:
     declared = contract.answers if contract is not None else {}
     schema: Mapping[str, Any] = contract.arguments_schema if contract is not None else {}

@@ -46,6 +46,17 @@ def test_five_accounts_stand_side_by_side_and_the_difference_is_marked(stage):
         assert part in said
 
 
+def test_the_page_of_an_action_shows_what_was_requested_beside_what_is_there_only_where_they_differ(stage):
+    operator = visitor(stage, "operator")
+
+    other = operator.page(f"actions/{stage.case(amount=99).action_id}")
+    same = operator.page(f"actions/{stage.case(count=2).action_id}")
+
+    table = words(other.split('data-part="differences"')[1].split("</table>")[0])
+    assert "amount 12500 99 the system of record" in table
+    assert 'data-part="differences"' not in same
+
+
 def test_an_effect_that_happened_twice_differs_from_the_one_intended(stage):
     said = words(visitor(stage, "operator").page(f"cases/{stage.case(count=2).id}"))
     assert "Duplicate side effect" in said
