@@ -70,6 +70,8 @@ _readiness = Readiness()
 async def application(scope: Message, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         await _threads(scope, receive, send)  # type: ignore[arg-type]
+    elif scope["method"] not in ("GET", "HEAD"):
+        await _admit(scope, receive, send)
     elif scope["path"] in admission.ALIVE:
         await admission.answer(send, 200, b'{"status":"alive"}')
     elif scope["path"] in admission.READY:

@@ -35,13 +35,14 @@ PROBLEMS: Final = {
     "401": "There is no key and no session, or it has ended.",
     "403": "This key or role may not.",
     "404": "There is no such thing here.",
+    "408": "The body did not arrive in time; nothing was done.",
     "409": "The state does not allow it.",
     "410": "It was erased on request.",
-    "413": "The body is larger than 1 MiB.",
+    "413": "The body is larger than 1 MiB; nothing of it was kept.",
     "422": "It breaks the schema or a rule.",
     "429": "The key asks more often than it may.",
     "500": "A fault of ours; nothing was done.",
-    "503": "The record cannot be reached; nothing was done.",
+    "503": "The record cannot be reached, or there is more to do than can be done; nothing was done.",
 }
 _HEADERS: Final[dict[str, dict[str, Any]]] = {
     "Idempotency-Key": {
@@ -74,6 +75,16 @@ _ALSO: Final = {
     "console_api_sessions_propose": ["traceparent"],
     "console_api_executions_start": ["DPoP"],
     "console_api_systems_receive": ["webhook-id", "webhook-timestamp", "webhook-signature"],
+}
+_ALSO_REFUSED: Final = {
+    # No checkpoint of the log has been signed yet; what a query names is not in it.
+    "console_api_ledger_checkpoint": ["409"],
+    "console_api_ledger_entries": ["409"],
+    "console_api_ledger_tile": ["409"],
+    "console_api_ledger_inclusion": ["404", "409"],
+    "console_api_ledger_consistency": ["404", "409"],
+    "console_api_ledger_events": ["409", "410"],
+    "console_api_exports_get_bundle": ["409"],
 }
 _RESULT: Final[dict[str, Any]] = {
     "type": "object",
@@ -168,6 +179,7 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         "401": secured,
         "403": secured or webhook,
         "404": in_path or method == "post",
+        "408": method == "post",
         "409": method == "post",
         "410": in_path,
         "413": method == "post",
@@ -176,6 +188,7 @@ def _complete(method: str, operation: dict[str, Any]) -> None:
         "500": True,
         "503": True,
     }
+    statuses |= dict.fromkeys(_ALSO_REFUSED.get(operation["operationId"], []), True)
     declared = {str(status): said for status, said in operation["responses"].items()}
     for said in declared.values():
         if len(said.get("content", {})) > 1:
@@ -198,7 +211,7 @@ def _problem(status: str, text: str) -> dict[str, Any]:
         "description": text,
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    if status == "429":
+    if status in ("429", "503"):
         told["headers"] = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
     return told
 

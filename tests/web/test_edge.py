@@ -306,3 +306,12 @@ def test_only_the_two_streams_reach_the_side_of_streams():
     assert admission.is_stream(f"/api/v1/sessions/{uuid4()}/stream")
     for path in ("/x/stream", "/stream", "/api/v1/stream/", "/api/v1/sessions/7/stream", "/sign-in/stream"):
         assert not admission.is_stream(path)
+
+
+def test_whether_it_is_alive_and_ready_can_only_be_read(served: Served):
+    for path in ("/api/v1/healthz", "/api/v1/readyz"):
+        for method in ("POST", "TRACE"):
+            answer = httpx.request(method, f"{served.url}{path}", timeout=30)
+            assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), answer.text
+            assert answer.json()["detail"] == f"{method} is not for this address."
+        assert httpx.head(f"{served.url}{path}", timeout=30).status_code in (200, 503)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from console.admission import NotAdmitted, TooLarge, TooSlow, refuse
 from tests import day
 from tests.callers import Api
 from tests.workshop import Clock, Workshop, anonymous
@@ -65,8 +67,9 @@ def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[
         in_path = {each["name"] for each in operation["parameters"] if each.get("in") == "path"}
         assert in_path == set(re.findall(r"{(\w+)}", path)), where
         problems = {status for status, said in operation["responses"].items() if "$ref" in said}
+        assert "503" in operation["responses"], where
         expected = {"500"} | ({"401", "403", "429"} if "security" in operation else set())
-        expected |= {"400", "404", "409", "413", "422"} if method == "post" else set()
+        expected |= {"400", "404", "408", "409", "413", "422"} if method == "post" else set()
         assert expected <= problems, where
         good = [said for status, said in operation["responses"].items() if status < "300"]
         assert len(good) == 1, where
@@ -125,6 +128,32 @@ def test_problems_are_as_declared(agent: Api, document: dict[str, Any]):
     ):
         assert answer["Content-Type"] == "application/problem+json"
         problem.validate(answer.json())
+
+
+@pytest.mark.parametrize("refusal", [NotAdmitted, TooLarge, TooSlow])
+def test_what_the_edge_refuses_is_declared_for_every_write(document: dict[str, Any], refusal: type[NotAdmitted]):
+    head, body = refused_at_the_edge(refusal())
+    status = str(head["status"])
+    for method, path, operation in operations(document):
+        assert (status in operation["responses"]) >= (method == "post"), path
+    said = document["components"]["responses"][f"Problem{status}"]
+    validator(document, {"$ref": "#/components/schemas/Problem"}).validate(json.loads(body))
+    assert "nothing" in said["description"]
+    assert ((b"retry-after", b"2") in head["headers"]) == ("Retry-After" in said.get("headers", {}))
+
+
+def refused_at_the_edge(refusal: NotAdmitted) -> tuple[dict[str, Any], bytes]:
+    """How a request of the API is refused before it gets a thread: the head of the answer, and its body."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(refuse(refusal, {"path": "/api/v1/sessions"}, receive, send))
+    return sent[0], b"".join(each.get("body", b"") for each in sent[1:])
 
 
 def test_the_docs_page_shows_every_call_and_asks_no_other_host(document: dict[str, Any]):
