@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import sys
 
-from console.installation import fill_environment
+from console.local.installation import fill_environment
 
 
 def main() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from approvals.rules import binding, passkeys, pins, possession
-from ledger.rules.canonical import canonical, digest
-from ledger.rules.rebuilding import (
+from approvals.execution.rules import dpop
+from approvals.sessions.rules import pins
+from approvals.voting.rules import binding, passkeys
+from ledger.record.rules.canonical import canonical, digest
+from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
     Happened,
@@ -365,7 +367,7 @@ RECORD_TABLES = (
                 registered_at=at_first(at),
             )
         },
-        read={"public_jwk": lambda row: possession.thumbprint(row["public_jwk"])},
+        read={"public_jwk": lambda row: dpop.thumbprint(row["public_jwk"])},
     ),
     RecordTable(
         model="approvals.Grant",

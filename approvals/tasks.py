@@ -12,23 +12,18 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
-from approvals.operations import (
-    clocks,
-    emergencies,
-    follow_ups,
-    leases,
-    preparing,
-    rechecking,
-    requests,
-    roster,
-    watching,
-    work,
-)
-from approvals.queries import asking, executing
-from ledger.operations import orders as ledger_orders
-from ledger.queries import record, running
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from approvals.agents.operations import acceptance_watch
+from approvals.execution import queries as execution_queries
+from approvals.execution.operations import leases
+from approvals.gate.operations import follow_ups
+from approvals.requests.operations import assignment, clocks, preflight, rechecks, requests
+from approvals.requests.queries import approvals
+from approvals.voting.operations import approvers, break_glass
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import runs
+from ledger.db import tenancy
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
 # How far back a lifted freeze is looked for: far longer than a tick, should the worker have been away.
@@ -45,7 +40,7 @@ def lapse(
     reviewed in time, in the transaction that notes it.
     """
     at = timezone.now()
-    due = executing.due(at=at)
+    due = execution_queries.due(at=at)
     for tenant_id, subject_id, what in due:
         try:
             with tenancy(tenant_id):
@@ -68,15 +63,15 @@ def _come_due(
     if what == "lease":
         leases.end_lease(tenant_id=tenant_id, action_id=subject_id, at=at)
     elif what == "prepare":
-        preparing.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
-    elif what in work.STEPS:
-        work.step(tenant_id=tenant_id, approval_id=subject_id, step=work.STEPS[what], at=at)
+        preflight.go_on(tenant_id=tenant_id, approval_id=subject_id, at=at)
+    elif what in assignment.STEPS:
+        assignment.step(tenant_id=tenant_id, approval_id=subject_id, step=assignment.STEPS[what], at=at)
     elif what == "review":
-        unreviewed = emergencies.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
+        unreviewed = break_glass.overdue(tenant_id=tenant_id, emergency_id=subject_id, at=at)
         if unreviewed is not None:
             alarm(unreviewed, at)
-    elif what == roster.LOOK:
-        rechecking.look(tenant_id=tenant_id, subject_id=subject_id, at=at)
+    elif what == approvers.LOOK:
+        rechecks.look(tenant_id=tenant_id, subject_id=subject_id, at=at)
     else:
         away = unverifiable(tenant_id)
         requests.expire(tenant_id=tenant_id, approval_id=subject_id, unverifiable=away, at=at)
@@ -84,9 +79,9 @@ def _come_due(
 
 def _renew(*, at: datetime) -> None:
     """Ask people again about what may be tried once more."""
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
-            spent = asking.spent_approvals(tenant.id)
+            spent = approvals.spent_approvals(tenant.id)
         for action_id in spent:
             try:
                 with tenancy(tenant.id):
@@ -99,9 +94,9 @@ def _renew(*, at: datetime) -> None:
 def turn_clocks() -> int:
     """Stop the clocks that a freeze covers, and let those go on whose freeze was lifted; how many stand still."""
     at, standing = timezone.now(), 0
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
-            found = asking.covered(tenant.id, since=at - LOOK_BACK)
+            found = approvals.covered(tenant.id, since=at - LOOK_BACK)
         for approval_id in found:
             try:
                 with tenancy(tenant.id):
@@ -115,13 +110,13 @@ def turn_clocks() -> int:
 def watch_agents() -> int:
     """Raise and clear the flags of agents, each agent in a transaction of its own; how many changed."""
     at, changed = timezone.now(), 0
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
-            wanted = watching.look(tenant_id=tenant.id, at=at)
+            wanted = acceptance_watch.look(tenant_id=tenant.id, at=at)
         for agent_id, flags in wanted:
             try:
                 with tenancy(tenant.id):
-                    changed += watching.flag(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
+                    changed += acceptance_watch.flag(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
             except (DatabaseError, Refused):
                 log.exception("the flags of %s were not changed", agent_id)
     return changed
@@ -131,10 +126,10 @@ def watch_agents() -> int:
 def prepare() -> int:
     """Go on with the approvals whose target was read; how many people are asked about now, or ended."""
     at, moved = timezone.now(), 0
-    for tenant_id, approval_id in executing.preparing():
+    for tenant_id, approval_id in execution_queries.preparing():
         try:
             with tenancy(tenant_id):
-                moved += preparing.go_on(tenant_id=tenant_id, approval_id=approval_id, at=at)
+                moved += preflight.go_on(tenant_id=tenant_id, approval_id=approval_id, at=at)
         except (DatabaseError, Refused):
             log.exception("the approval %s was not prepared", approval_id)
     return moved
@@ -145,7 +140,7 @@ def propose_follow_ups() -> int:
     """Propose what recovery ordered, and cancel what has not started in runs that are taken back."""
     at = timezone.now()
     proposed = 0
-    for order in running.orders_due(at=at, proposed=False):
+    for order in runs.orders_due(at=at, proposed=False):
         try:
             with tenancy(order.tenant_id):
                 made = follow_ups.propose(
@@ -163,10 +158,10 @@ def propose_follow_ups() -> int:
 
 
 def _stop_runs(*, at: datetime) -> None:
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
-            open_runs = [each.run_id for each in running.unwindings(tenant.id, "OPEN", "STUCK")]
-            waiting = running.actions_waiting_in(tenant.id, open_runs)
+            open_runs = [each.run_id for each in runs.unwindings(tenant.id, "OPEN", "STUCK")]
+            waiting = runs.actions_waiting_in(tenant.id, open_runs)
         for action_id, run_id in waiting:
             try:
                 with tenancy(tenant.id):

@@ -40,7 +40,7 @@ def _figure(stand: Stand, rounds: int, count: int, aim: float | None) -> Figure:
 
 def ways(number: int) -> dict[str, Write]:
     """What one writer can do."""
-    from ledger.queries import record as queries
+    from ledger.record.queries import events as queries
 
     move = mover()
     subject, _ = move()
@@ -50,8 +50,8 @@ def ways(number: int) -> dict[str, Write]:
 
 def mover() -> Callable[[], tuple[UUID, int]]:
     """What moves one of some new actions on, each in turn; its id and the number of the event."""
-    from ledger.queries import record as queries
-    from ledger.tenancy import tenancy
+    from ledger.db import tenancy
+    from ledger.record.queries import events as queries
 
     tenant = queries.tenants()[0].id
     with tenancy(tenant):
@@ -62,8 +62,8 @@ def mover() -> Callable[[], tuple[UUID, int]]:
 
 def pending(tenant: UUID) -> UUID:
     """An action that waits for its verification."""
-    from ledger.operations import record as ledger
-    from ledger.rules.lifecycle import Ground
+    from ledger.record import operations as ledger
+    from ledger.record.rules.lifecycle import Ground
 
     at = timezone.now()
     action = ledger.new_id(at)
@@ -80,8 +80,8 @@ def pending(tenant: UUID) -> UUID:
 
 
 def _move(tenant: UUID, action: UUID, state: str) -> tuple[UUID, int]:
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
 
     at = timezone.now()
     with tenancy(tenant):
@@ -92,7 +92,7 @@ def _move(tenant: UUID, action: UUID, state: str) -> tuple[UUID, int]:
 
 def moved(state: str) -> Any:
     """What the event says."""
-    from ledger.operations import record as ledger
+    from ledger.record import operations as ledger
 
     return ledger.Happening(
         kind="lease_ended",
@@ -105,8 +105,8 @@ def moved(state: str) -> Any:
 
 def _sample(tenant: UUID, action: UUID) -> dict[str, Any]:
     """The bytes of one event, for the other side to write as many."""
+    from ledger.db import tenancy
     from ledger.models import Entry, Event
-    from ledger.tenancy import tenancy
 
     with tenancy(tenant):
         event = Event.objects.filter(tenant_id=tenant, subject_id=action).latest("seq")
@@ -128,12 +128,12 @@ def _create(sample: dict[str, Any]) -> None:
 
 
 def _entry(tenant: UUID, action: UUID) -> dict[str, Any]:
-    from tests.builders import make_entry
+    from tests.support.builders import make_entry
 
     return make_entry(action, tenant_id=str(tenant))
 
 
 def _view() -> dict[str, Any]:
-    from tests.builders import make_view
+    from tests.support.builders import make_view
 
     return make_view(uuid4())

@@ -25,7 +25,7 @@ from benchmarks.ledger import sequencing
 from benchmarks.ratios import Figure, in_turn
 from benchmarks.stand import Stand
 from benchmarks.writers import rate, writers
-from console import servers
+from console.local import servers
 
 SECONDS, BRIEF_S, WRITERS = 2.0, 1.0, 8
 MANY = (2, 4, 8)

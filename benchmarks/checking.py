@@ -11,21 +11,21 @@ import django
 def main() -> None:
     django.setup()
     from ledger.management import log_check
-    from ledger.queries import record
+    from ledger.record.queries import events
 
     with log_check.walking(int(sys.argv[1])) as walks:
         _warm(int(sys.argv[1]), walks)
         began = time.perf_counter()
-        for tenant in record.tenants():
+        for tenant in events.tenants():
             log_check.check(tenant.id, walks)
         print(time.perf_counter() - began)
 
 
 def _warm(processes: int, walks: object) -> None:
     """Let the processes start: a log of nothing is walked at once."""
-    from ledger.queries import record
+    from ledger.record.queries import events
 
-    tenant = record.tenants()[0].id
+    tenant = events.tenants()[0].id
     assert callable(walks)
     list(walks((tenant, 1, range(number, number), ()) for number in range(processes * 4)))
 

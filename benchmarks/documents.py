@@ -51,7 +51,7 @@ class Office:
 
     def pending(self, tool: str = TOOL) -> Written:
         """A new action that was started and whose tool said success."""
-        from ledger.tenancy import tenancy
+        from ledger.db import tenancy
 
         path = f"notes/{uuid4().hex}.md"
         with tenancy(self.tenant):
@@ -63,10 +63,11 @@ class Office:
 
 def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polling: dict[str, Any]) -> Office:
     """Register both systems, a tool for each, and the agent that uses them; open its session."""
-    from approvals.operations import agents, sessions
-    from approvals.rules import registry
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
+    from approvals.agents.operations import agents
+    from approvals.agents.rules import registry
+    from approvals.sessions.operations import sessions
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
 
     at, tenant_id, root = timezone.now(), UUID(tenant["id"]), stand.folder / f"documents-{uuid4().hex[:8]}"
     root.mkdir()
@@ -95,16 +96,16 @@ def open_office(stand: Stand, tenant: dict[str, Any], *, silent_port: int, polli
 
 
 def _register_systems(tenant_id: UUID, root: Path) -> None:
-    from ledger.operations import book
-    from ledger.operations import record as ledger
-    from reviews.operations import lanes
-    from reviews.rules.limits import Limits
+    from ledger.catalogue.operations import registration
+    from ledger.record import operations as ledger
+    from reviews.readback.operations import work_queue
+    from reviews.readback.rules.limits import Limits
 
     for name, pattern, settings in (
         (FAST, "filesystems", {"root": str(root), "limits": UNLIMITED}),
         (SILENT, "databases", {"limits": UNLIMITED}),
     ):
-        row = book.register_system(
+        row = registration.register_system(
             tenant_id=tenant_id,
             name=name,
             pattern=pattern,
@@ -112,7 +113,7 @@ def _register_systems(tenant_id: UUID, root: Path) -> None:
             actor=ledger.SYSTEM,
             at=timezone.now(),
         )
-        lanes.configure(tenant_id=tenant_id, system_id=row.id, limits=Limits(**UNLIMITED))
+        work_queue.configure(tenant_id=tenant_id, system_id=row.id, limits=Limits(**UNLIMITED))
 
 
 def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
@@ -132,16 +133,16 @@ def _contracts(polling: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _register_contract(tenant_id: UUID, document: dict[str, Any]) -> None:
-    from ledger.operations import book
-    from ledger.operations import record as ledger
-    from ledger.rules import contract as contracts
+    from ledger.catalogue.operations import registration
+    from ledger.catalogue.rules import contract as contracts
+    from ledger.record import operations as ledger
 
     contract = contracts.validate(document, compile_predicate=lambda _: None)
-    book.register_contract(tenant_id=tenant_id, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
+    registration.register_contract(tenant_id=tenant_id, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
 
 
 def _proposed(session: Any, tool: str, path: str) -> UUID:
-    from approvals.operations import calls
+    from approvals.gate.operations import calls
 
     call = {
         "call_id": path,
@@ -163,13 +164,13 @@ def _proposed(session: Any, tool: str, path: str) -> UUID:
 
 
 def _started(tenant: UUID, action_id: UUID) -> None:
-    from ledger.operations import record as ledger
-    from ledger.queries import acting
-    from ledger.rules.envelope import instant
-    from ledger.rules.lifecycle import Ground
+    from ledger.actions.queries import actions
+    from ledger.record import operations as ledger
+    from ledger.record.rules.envelope import instant
+    from ledger.record.rules.lifecycle import Ground
 
     at = timezone.now()
-    action = acting.action(tenant, action_id)
+    action = actions.action(tenant, action_id)
     assert action is not None
     kept = ledger.reserve_idempotency(tenant_id=tenant, action_id=action_id, request_hash=action.payload_hash)
     happening = ledger.Happening(
@@ -187,13 +188,13 @@ def _started(tenant: UUID, action_id: UUID) -> None:
 
 
 def _observed(tenant: UUID, action_id: UUID) -> None:
-    from approvals.queries.sessions import disclosed_contract
-    from ledger.operations import record as ledger
-    from ledger.queries import acting
-    from reviews.operations import observations
+    from approvals.sessions.queries import disclosed_contract
+    from ledger.actions.queries import actions
+    from ledger.record import operations as ledger
+    from reviews.observations.operations import observations
 
     at = timezone.now()
-    action = acting.action(tenant, action_id)
+    action = actions.action(tenant, action_id)
     assert action is not None
     contract = disclosed_contract(tenant, action.contract_digest)
     observations.observe(

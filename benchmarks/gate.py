@@ -43,9 +43,10 @@ def measure(stand: Stand, rounds: int) -> list[Figure]:
 
 
 def _pure(name: str, arguments: dict[str, Any], rounds: int) -> Figure:
-    from approvals.rules import gate, pins
-    from ledger.rules import contract as contracts
-    from ledger.rules.canonical import canonical, digest
+    from approvals.gate.rules import gate
+    from approvals.sessions.rules import pins
+    from ledger.catalogue.rules import contract as contracts
+    from ledger.record.rules.canonical import canonical, digest
 
     document = json.loads((registered.CONTRACTS / f"{TOOL}.json").read_text())
     contract = contracts.validate(document, compile_predicate=lambda text: None)

@@ -25,8 +25,8 @@ from psycopg import sql
 
 from benchmarks.ratios import Figure, in_turn
 from benchmarks.stand import Stand
-from console import processes
-from console.installation import ROOT
+from console.local import processes
+from console.local.installation import ROOT
 
 DATABASE = "growing"
 EVENTS = int(os.environ.get("COUNTERFOIL_BENCH_EVENTS", "1000000"))
@@ -199,7 +199,7 @@ def _proofs(stand: Stand) -> list[Figure]:
 
 def _planted(stand: Stand, tenant: UUID, log: int, size: int) -> None:
     """The tiles of a log of so many leaves."""
-    from ledger.rules.tiles import Tile, edge, extend
+    from ledger.log.rules.tiles import Tile, edge, extend
 
     with stand.superuser(DATABASE) as connection:
         connection.execute("SET session_replication_role = replica")
@@ -233,9 +233,9 @@ def _proving(stand: Stand, tenant: UUID, log: int, size: int) -> tuple[float, fl
 
 
 def proving(stand: Stand, tenant: UUID, log: int, size: int) -> tuple[float, float]:
-    from ledger.queries import log as queries
-    from ledger.rules import tiles
-    from ledger.tenancy import tenancy
+    from ledger.db import tenancy
+    from ledger.log.queries import log as queries
+    from ledger.log.rules import tiles
 
     pick, took = random.Random(size), []
     for _ in range(PROVED):

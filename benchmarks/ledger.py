@@ -24,9 +24,9 @@ from benchmarks.ratios import Figure, in_turn
 from benchmarks.slow_disk import slow_disk
 from benchmarks.stand import Stand
 from benchmarks.writers import Write, ask, rate, writers
-from console import programs, servers
-from console.installation import ROOT
-from console.keys import ensure_log_key
+from console.local import programs, servers
+from console.local.installation import ROOT
+from console.local.keys import ensure_log_key
 
 SECONDS = 1.0
 DATABASE, AUDITED, SLOW = "ledger", "audited", "slow"

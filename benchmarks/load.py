@@ -29,8 +29,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.apart import apart
 from benchmarks.stand import Stand, stand
-from console import programs, servers
-from console.installation import ROOT
+from console.local import programs, servers
+from console.local.installation import ROOT
 from counterfoil.proof import ExecutorKey
 
 DATABASE = "load"

@@ -16,7 +16,7 @@ from django.utils import timezone
 from psycopg.pq import ExecStatus
 
 from benchmarks.writers import Write
-from console import servers
+from console.local import servers
 
 ACTIONS, READY = 40, 1200
 EVENTS_TABLE = "stored_events"
@@ -50,11 +50,11 @@ class _Appends:
         from django.conf import settings
 
         from benchmarks.append import pending
-        from ledger.operations import record as ledger
-        from ledger.queries import record
-        from ledger.tenancy import tenancy
+        from ledger.db import tenancy
+        from ledger.record import operations as ledger
+        from ledger.record.queries import events
 
-        self.tenant = record.tenants()[0].id
+        self.tenant = events.tenants()[0].id
         with tenancy(self.tenant):
             actions = [pending(self.tenant) for _ in range(ACTIONS)]
             locked = [ledger.lock(tenant_id=self.tenant, subject_id=each, kind="action") for each in actions]
@@ -71,7 +71,7 @@ class _Appends:
 
     def ready(self) -> None:
         from benchmarks.append import moved
-        from ledger.operations import record as ledger
+        from ledger.record import operations as ledger
 
         while len(self.drafts) < READY:
             head = self.heads.popleft()

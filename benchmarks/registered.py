@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.keepalive import Wire
-from console.installation import ROOT
+from console.local.installation import ROOT
 
 AGENT = "support"
 CONTRACTS = ROOT / "client" / "example" / "contracts"

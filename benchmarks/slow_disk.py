@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.stand import Stand, prepare
-from console import processes, servers
-from console.keys import ensure_keys
+from console.local import processes, servers
+from console.local.keys import ensure_keys
 
 SHIM = """
 #define _GNU_SOURCE

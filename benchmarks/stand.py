@@ -22,9 +22,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from console import processes, programs, servers
-from console.installation import ROOT
-from console.keys import ensure_keys
+from console.local import processes, programs, servers
+from console.local.installation import ROOT
+from console.local.keys import ensure_keys
 
 SETTINGS = "benchmarks.bare.settings"
 TEMPLATE = "prepared"

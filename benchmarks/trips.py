@@ -40,13 +40,15 @@ READY = 100
 
 def settle(tenant: UUID) -> None:
     """The policy of the run."""
-    from ledger.operations import book
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
+    from ledger.catalogue.operations import registration
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
 
     with tenancy(tenant):
         at = timezone.now()
-        book.set_policy(tenant_id=tenant, kind="approval", version="bench", document=POLICY, actor=ledger.SYSTEM, at=at)
+        registration.set_policy(
+            tenant_id=tenant, kind="approval", version="bench", document=POLICY, actor=ledger.SYSTEM, at=at
+        )
 
 
 def ways(number: int) -> dict[str, Write]:
@@ -102,9 +104,9 @@ class Desk:
 
     def asked(self, tool: str) -> tuple[UUID, UUID]:
         """The action and the approval of a new call."""
-        from approvals.operations import calls
-        from console.api import predicates
-        from ledger.tenancy import tenancy
+        from approvals.gate.operations import calls
+        from console.api.actions import predicates
+        from ledger.db import tenancy
 
         name = uuid4().hex
         arguments = {"path": f"notes/{name}.md", "text": TEXT, "sha256": sha256(TEXT.encode()).hexdigest()}
@@ -131,13 +133,13 @@ class Desk:
 
     def voted(self, action_id: UUID, approval_id: UUID) -> None:
         """Yes, on what the page shows, by a person who has just given their password (class C)."""
-        from approvals.operations import votes
-        from approvals.queries import asking
-        from approvals.rules import binding
-        from ledger.tenancy import tenancy
+        from approvals.requests.queries import approvals
+        from approvals.voting.operations import votes
+        from approvals.voting.rules import binding
+        from ledger.db import tenancy
 
         with tenancy(self.tenant):
-            approval = asking.approval(self.tenant, approval_id)
+            approval = approvals.approval(self.tenant, approval_id)
             assert approval is not None
             seen = binding.Seen(payload_hash=approval.payload_hash, rendering_digest=approval.rendering_digest)
         with tenancy(self.tenant):
@@ -153,9 +155,9 @@ class Desk:
 
     def claimed(self, tool: str, limit: int) -> list[Any]:
         """Grants for what may start now."""
-        from approvals.operations import orders
-        from ledger.operations import record as ledger
-        from ledger.tenancy import tenancy
+        from approvals.execution.operations import ready_actions as orders
+        from ledger.db import tenancy
+        from ledger.record import operations as ledger
 
         with tenancy(self.tenant):
             return orders.claim(
@@ -169,9 +171,9 @@ class Desk:
 
     def redeemed(self, order: Any) -> None:
         """The grant is spent, and the payload is in the executor's hands."""
-        from approvals.operations import executions
-        from ledger.operations import record as ledger
-        from ledger.tenancy import tenancy
+        from approvals.execution.operations import executions
+        from ledger.db import tenancy
+        from ledger.record import operations as ledger
 
         with tenancy(self.tenant):
             started = executions.start(
@@ -211,16 +213,18 @@ class Redemptions:
 
 
 def _opened(number: int) -> Desk:
-    from approvals.operations import agents, executors, sessions
-    from approvals.rules import registry
-    from console import operations
-    from ledger.operations import record as ledger
-    from ledger.queries import record
-    from ledger.tenancy import tenancy
+    from approvals.agents.operations import agents
+    from approvals.agents.rules import registry
+    from approvals.execution.operations import executors
+    from approvals.sessions.operations import sessions
+    from console.accounts import operations as accounts_operations
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+    from ledger.record.queries import events
 
-    at, tenant = timezone.now(), record.tenants()[0].id
+    at, tenant = timezone.now(), events.tenants()[0].id
     tools, agent, key = tuple(f"{tool}_{number}" for tool in (PATIENT, HASTY)), f"desk-{number}", uuid4()
-    member = operations.add_member(
+    member = accounts_operations.add_member(
         tenant_id=tenant,
         username=f"{uuid4().hex}@bench",
         password=None,
@@ -257,16 +261,16 @@ def _opened(number: int) -> Desk:
 
 
 def _register(tenant: UUID, tool: str) -> None:
-    from ledger.operations import book
-    from ledger.operations import record as ledger
-    from ledger.rules import contract as contracts
+    from ledger.catalogue.operations import registration
+    from ledger.catalogue.rules import contract as contracts
+    from ledger.record import operations as ledger
 
     document: dict[str, Any] = json.loads((registered.CONTRACTS / "write_document.json").read_text())
     document |= {"name": tool, "approval_required": True}
     if tool.startswith(PATIENT):
         document |= {"reversibility": "IRREVERSIBLE", "side_effect_class": "HIGH_RISK_EXTERNAL"}
     contract = contracts.validate(document, compile_predicate=lambda _: None)
-    book.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
+    registration.register_contract(tenant_id=tenant, contract=contract, actor=ledger.SYSTEM, at=timezone.now())
 
 
 def _jwk() -> dict[str, str]:
@@ -275,6 +279,6 @@ def _jwk() -> dict[str, str]:
 
 
 def _thumbprint() -> str:
-    from approvals.rules import possession
+    from approvals.execution.rules import dpop
 
-    return possession.thumbprint(_jwk())
+    return dpop.thumbprint(_jwk())

@@ -26,7 +26,7 @@ from benchmarks import documents
 from benchmarks.documents import Office, Written
 from benchmarks.ratios import Figure, interleaved
 from benchmarks.stand import Stand
-from console import programs
+from console.local import programs
 
 ADDRESS = "verification"
 PATIENT = {"first_after_s": 1, "backoff": 2.0, "max_interval_s": 3600, "sla_s": 172_800}
@@ -217,8 +217,8 @@ def _one_round_of_delays(watcher: psycopg.Connection, office: Office) -> tuple[l
 
 def _least(action_id: UUID, since: datetime, happens_at: datetime) -> float:
     """When the first planned reading after the effect is due, had every reading been made on time."""
-    from ledger.rules.contract import Polling
-    from reviews.rules.schedule import next_read_at
+    from ledger.catalogue.rules.contract import Polling
+    from reviews.readback.rules.schedule import next_read_at
 
     polling, due, attempts = Polling(**STEADY), since + timedelta(seconds=STEADY["first_after_s"]), 0
     while due < happens_at:
@@ -242,14 +242,14 @@ def _p99_of_claims(watcher: psycopg.Connection, rows: int) -> float:
     """Batches of four lanes at a time; what was claimed is due again at once, so that as much is always due."""
     from django.utils import timezone
 
-    from reviews.operations import claims, schedules
+    from reviews.readback.operations import claimed_batches, schedules
 
     _fill(watcher, rows)
     took = []
     for _ in range(CLAIMS):
         at = timezone.now()
         began = time.perf_counter()
-        claimed = claims.claim(at=at, lanes=4)
+        claimed = claimed_batches.claim(at=at, lanes=4)
         took.append((time.perf_counter() - began) * 1000)
         due = [each for claim in claimed for each in claim.due]
         again = [schedules.Again(action_id=each.action_id, due_at=at, began_at=at) for each in due]
@@ -301,13 +301,14 @@ def _rules(office: Office, written: Written, rounds: int) -> list[Figure]:
 def _decisions_per_s(office: Office, written: Written, rounds: int) -> tuple[float, ...]:
     from django.utils import timezone
 
-    from ledger.operations import record as ledger
-    from ledger.rules.lifecycle import State
-    from ledger.tenancy import tenancy
-    from reviews.operations import plans, readings, verification
-    from reviews.rules import recovery
-    from reviews.rules import verification as rules
-    from reviews.rules.reconcile import reconcile
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+    from ledger.record.rules.lifecycle import State
+    from reviews.readback.operations import plans, readings
+    from reviews.reconciliation.rules.reconcile import reconcile
+    from reviews.recovery.rules import recovery
+    from reviews.verification.operations import verification
+    from reviews.verification.rules import verification as rules
 
     with tenancy(office.tenant):
         plan = plans.planned(office.tenant, written.action_id)

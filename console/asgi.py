@@ -17,8 +17,8 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.db import close_old_connections
 
-from console import admission
-from console.admission import Message, Receive, Send
+from console.web import admission
+from console.web.admission import Message, Receive, Send
 from console.wsgi import application as pages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -56,7 +56,7 @@ class Readiness:
 
 def _look() -> dict[str, object]:
     # Imported when Django is set up, which importing console.wsgi has done.
-    from console.api.operations import readiness
+    from console.api.installation.routes import readiness
 
     try:
         return readiness()

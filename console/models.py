@@ -351,7 +351,7 @@ class RecordedMessage(models.Model):
     """One message of a recorded conversation, with its calls, its answers and what it claims.
 
     `number` is its place in the file, `length` that of its text there; `text` and `corrected` are cut (see
-    `console.recordings.kept`).
+    `console.transcripts.recordings.recording_rows`).
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "recording_id", "conversation", "number")
@@ -372,7 +372,8 @@ class RecordedMessage(models.Model):
 
 
 class RecordedWord(models.Model):
-    """A word of a recording with conversations in which it stands, for searching (`console.recordings.words`).
+    """A word of a recording with conversations in which it stands, for searching
+    (`console.transcripts.recordings.search_words`).
 
     A word has as many rows as its recording has portions; once the recording is erased they are empty.
     """

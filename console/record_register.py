@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.rules.envelope import instant
-from ledger.rules.rebuilding import (
+from ledger.record.rules.envelope import instant
+from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
     Happened,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from console.extractor import extractor
-from console.keys import missing_keys
-from console.notices.outlets import outlets
-from console.outsiders import Unusable, authorities, is_address, witnesses
-from console.sign_in.providers import Misdescribed, providers
+from console.accounts.sign_in.providers import Misdescribed, providers
+from console.local.keys import missing_keys
+from console.notifications.channels import outlets
+from console.pages.ledger.settings_files import Unusable, authorities, is_address, witnesses
+from console.pages.sessions.extractor import extractor
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ def _secrets_dir() -> Path:
     if folder.stat().st_mode & 0o077:
         _stop(f"{folder} holds keys and must be closed to others: chmod 700 it.")
     if missing := missing_keys(folder):
-        _stop(f"{folder} has no {', '.join(missing)}. `python -m console.keys {folder}` makes what is missing.")
+        _stop(f"{folder} has no {', '.join(missing)}. `python -m console.local.keys {folder}` makes what is missing.")
     return folder
 
 
@@ -181,7 +181,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "console.headers.headers",
+    "console.web.headers.headers",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -192,7 +192,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "axes.middleware.AxesMiddleware",
-    "console.form_pages.form_pages",
+    "console.web.form_pages.form_pages",
 ]
 ROOT_URLCONF = "console.urls"
 WSGI_APPLICATION = "console.wsgi.application"
@@ -207,7 +207,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "console.frame.frame",
+                "console.web.layout.frame",
             ]
         },
     }
@@ -258,8 +258,8 @@ AXES_LOCKOUT_TEMPLATE = "sign_in/locked.html"
 
 # Signing in, through allauth: what it does not ask for is closed (no sign-up, no e-mail flows of its own).
 
-ACCOUNT_ADAPTER = "console.sign_in.adapters.Account"
-ACCOUNT_FORMS = {"login": "console.sign_in.forms.SignIn"}
+ACCOUNT_ADAPTER = "console.accounts.sign_in.adapters.Account"
+ACCOUNT_FORMS = {"login": "console.accounts.sign_in.forms.SignIn"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -268,12 +268,12 @@ ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
 ACCOUNT_DEFAULT_HTTP_PROTOCOL = _public.scheme
-MFA_ADAPTER = "console.sign_in.adapters.SecondFactors"
+MFA_ADAPTER = "console.accounts.sign_in.adapters.SecondFactors"
 MFA_FORMS = {
-    "add_webauthn": "console.sign_in.forms.AddPasskey",
-    "authenticate_webauthn": "console.sign_in.forms.SecondStepByPasskey",
-    "login_webauthn": "console.sign_in.forms.SignInByPasskey",
-    "reauthenticate_webauthn": "console.sign_in.forms.AgainByPasskey",
+    "add_webauthn": "console.accounts.sign_in.forms.AddPasskey",
+    "authenticate_webauthn": "console.accounts.sign_in.forms.SecondStepByPasskey",
+    "login_webauthn": "console.accounts.sign_in.forms.SignInByPasskey",
+    "reauthenticate_webauthn": "console.accounts.sign_in.forms.AgainByPasskey",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True
@@ -285,7 +285,7 @@ try:
     _providers = providers(os.environ, COUNTERFOIL_SECRETS_DIR)
 except Misdescribed as _wrong:
     _stop(str(_wrong))
-SOCIALACCOUNT_ADAPTER = "console.sign_in.single_sign_on.SingleSignOn"
+SOCIALACCOUNT_ADAPTER = "console.accounts.sign_in.single_sign_on.SingleSignOn"
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _providers}}
 SOCIALACCOUNT_ONLY = False
 
@@ -302,7 +302,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _https
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
-# A body is in memory, whole and bounded, before Django sees it (console/admission.py): nothing goes to a disk.
+# A body is in memory, whole and bounded, before Django sees it (console/web/admission.py): nothing goes to a disk.
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 # How many seconds a head, a body, and a client that reads an answer may take, each.
 COUNTERFOIL_REQUEST_WITHIN_S = _number("COUNTERFOIL_REQUEST_WITHIN_S", 20)

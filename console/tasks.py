@@ -13,20 +13,27 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals import tasks as before
-from approvals.operations import attention
-from console import erasing, exporting, glass, integrity, operations, queries
-from console.notices import gathering, sending
-from console.notices import operations as notices
-from ledger.operations import exports
-from ledger.queries import exports as exported
-from ledger.queries import integrity as integrity_queries
-from ledger.queries import log as logs
-from ledger.queries import record
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from approvals.voting.operations import attention
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as accounts_queries
+from console.notifications import collect, sending
+from console.notifications import operations as notices
+from console.pages.break_glass import context as break_glass_context
+from console.pages.exports import public_keys
+from console.pages.ledger import integrity_step
+from console.pages.retention import erasure
+from ledger.db import tenancy
+from ledger.exports import queries as exported
+from ledger.exports.operations import exports
+from ledger.log.queries import log as logs
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+from ledger.verification.queries import integrity as integrity_queries
 from reviews import queries as after
 from reviews import tasks as after_tasks
-from reviews.operations import batches, budgets, hooks
+from reviews.cases.operations import batches
+from reviews.observations.operations import webhooks
+from reviews.readback.operations import budgets
 
 log = logging.getLogger(__name__)
 KEPT = timedelta(days=2)
@@ -41,7 +48,7 @@ ATTENTION_KEPT = timedelta(days=180)
 def lapse() -> int:
     """End leases and approvals that have run out; what waited for a system that is away fails as such (RT-18)."""
     at = timezone.now()
-    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys(), glass.overdue)
+    return before.lapse(lambda tenant_id: after.unverifiable(tenant_id, at=at).keys(), break_glass_context.overdue)
 
 
 @shared_task
@@ -56,10 +63,10 @@ def read_before() -> int:
 def tidy() -> None:
     """Drop the answers and proofs of the day before yesterday, and which webhooks came last week."""
     at = timezone.now()
-    operations.forget(before=at - KEPT)
-    hooks.forget(before=at - DELIVERIES_KEPT)
+    accounts_operations.forget(before=at - KEPT)
+    webhooks.forget(before=at - DELIVERIES_KEPT)
     budgets.forget(at=at)
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         exports.remove_ended(tenant_id=tenant.id, at=at)
         with tenancy(tenant.id):
             notices.forget(tenant_id=tenant.id, before=at - NOTICES_KEPT)
@@ -71,9 +78,9 @@ def retain() -> int:
     """Under a standing policy, ask for what has run out, a portion an hour; how many actions were named."""
     at = timezone.now()
     named = 0
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
-            named += erasing.propose_run_out(tenant_id=tenant.id, at=at)
+            named += erasure.propose_run_out(tenant_id=tenant.id, at=at)
     return named
 
 
@@ -93,10 +100,10 @@ def work_batches() -> int:
 def _running() -> list[tuple[UUID, UUID, frozenset[UUID]]]:
     """(tenant, batch, its operators) of every running batch."""
     found = []
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
             ids = after.running_batches(tenant.id)
-        operators = frozenset(queries.operators(tenant.id)) if ids else frozenset()
+        operators = frozenset(accounts_queries.operators(tenant.id)) if ids else frozenset()
         found += [(tenant.id, batch_id, operators) for batch_id in ids]
     return found
 
@@ -129,7 +136,7 @@ def work_exports() -> int:
 
 def _exporting() -> list[tuple[UUID, UUID]]:
     found = []
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
             found += [(tenant.id, export_id) for export_id in exported.running_exports(tenant.id)]
     return found
@@ -137,7 +144,7 @@ def _exporting() -> list[tuple[UUID, UUID]]:
 
 def _exported(tenant_id: UUID, export_id: UUID) -> bool:
     try:
-        return exporting.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+        return public_keys.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
     except (DatabaseError, OSError):
         log.exception("the export %s could not go on", export_id)
         return False
@@ -147,11 +154,13 @@ def _exported(tenant_id: UUID, export_id: UUID) -> bool:
 def check_integrity() -> int:
     """Go on with every integrity check for a while; how many steps were taken. The next tick takes up what is left."""
     until, steps = time.monotonic() + WITHIN_S, 0
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         with tenancy(tenant.id):
             check_id = integrity_queries.running(tenant.id)
         while (
-            check_id is not None and time.monotonic() < until and integrity.step(tenant, check_id, clock=timezone.now)
+            check_id is not None
+            and time.monotonic() < until
+            and integrity_step.step(tenant, check_id, clock=timezone.now)
         ):
             steps += 1
     return steps
@@ -161,7 +170,7 @@ def check_integrity() -> int:
 def tell_alarms() -> int:
     """Tell people outside of every alarm that stands; how many messages went out. What did not go is tried again."""
     sent = 0
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         at = timezone.now()
         with tenancy(tenant.id):
             notices.write(tenant_id=tenant.id, alarms=logs.alarms(tenant.id), channels=sending.channels(), at=at)
@@ -173,8 +182,8 @@ def tell_alarms() -> int:
 def tell_people() -> int:
     """Read what happened to approvals, and tell people of it; how many messages went out."""
     sent, until = 0, time.monotonic() + WITHIN_S
-    for tenant in record.tenants():
-        while gathering.gather(tenant, at=timezone.now()) == gathering.AT_A_TIME and time.monotonic() < until:
+    for tenant in events.tenants():
+        while collect.gather(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
         sent += _sent(tenant, "approval", until=until)
     return sent

@@ -9,46 +9,37 @@ from allauth.mfa.webauthn import views as passkeys
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
-from console import session_stream, stream
-from console.api import operations
+from console.accounts.sign_in import freshness
+from console.api.installation import routes as installation
 from console.api.root import api
-from console.sign_in import freshness
-from console.views import (
-    account,
-    actions,
-    agents,
-    approvals,
-    audit,
-    batches,
-    calls,
-    cases,
-    casework,
-    contracts,
-    edits,
-    emergencies,
-    entrance,
-    evidence,
-    exports,
-    freezes,
-    home,
-    incidents,
-    ledger,
-    me,
-    narratives,
-    notices,
-    people,
-    quality,
-    queue,
-    recordings,
-    retention,
-    runbooks,
-    runs,
-    sessions,
-    systems,
-    votes,
-    voting,
-    working,
-)
+from console.pages.actions import views as actions
+from console.pages.agents import views as agents
+from console.pages.approvals.views import approvals, assignment, batch_votes, edits, queue, voting
+from console.pages.audit import views as audit
+from console.pages.break_glass import views as break_glass
+from console.pages.calls import views as calls
+from console.pages.cases.views import batches, cases, casework
+from console.pages.contracts import views as contracts
+from console.pages.entrance import views as entrance
+from console.pages.evidence import views as evidence
+from console.pages.exports import views as exports
+from console.pages.freezes import views as freezes
+from console.pages.home import views as home
+from console.pages.incidents import views as incidents
+from console.pages.ledger import views as ledger
+from console.pages.me import sign_in_views
+from console.pages.me import views as me
+from console.pages.narratives import views as narratives
+from console.pages.notices import views as notices
+from console.pages.people import views as people
+from console.pages.quality import views as quality
+from console.pages.recordings import views as recordings
+from console.pages.retention import views as retention
+from console.pages.runbooks import views as runbooks
+from console.pages.runs import views as runs
+from console.pages.sessions import views as sessions
+from console.pages.systems import views as systems
+from console.web import session_stream, stream
 
 # Pages of one tenant: /t/<slug>/…
 pages: list[URLPattern | URLResolver] = [
@@ -56,25 +47,25 @@ pages: list[URLPattern | URLResolver] = [
     path("approvals/quality", quality.page, name="quality"),
     path("approvals", queue.inbox, name="approvals"),
     path("approvals/next", queue.following, name="approvals-next"),
-    path("approvals/batch", votes.batch, name="approvals-batch"),
-    path("approvals/looking", working.everywhere, name="approvals-looking"),
+    path("approvals/batch", batch_votes.batch, name="approvals-batch"),
+    path("approvals/looking", assignment.everywhere, name="approvals-looking"),
     path("approvals/views", queue.save_view, name="approvals-view-save"),
     path("approvals/views/<uuid:view_id>/remove", queue.remove_view, name="approvals-view-remove"),
     path("approvals.csv", queue.export, name="approvals-export"),
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
-    path("approvals/<uuid:approval_id>/claim", working.claim, name="approval-claim"),
-    path("approvals/<uuid:approval_id>/release", working.release, name="approval-release"),
-    path("approvals/<uuid:approval_id>/assign", working.assign, name="approval-assign"),
-    path("approvals/<uuid:approval_id>/comments", working.comment, name="approval-comment"),
-    path("approvals/<uuid:approval_id>/questions", working.ask, name="approval-ask"),
-    path("approvals/<uuid:approval_id>/looking", working.looking, name="approval-looking"),
+    path("approvals/<uuid:approval_id>/claim", assignment.claim, name="approval-claim"),
+    path("approvals/<uuid:approval_id>/release", assignment.release, name="approval-release"),
+    path("approvals/<uuid:approval_id>/assign", assignment.assign, name="approval-assign"),
+    path("approvals/<uuid:approval_id>/comments", assignment.comment, name="approval-comment"),
+    path("approvals/<uuid:approval_id>/questions", assignment.ask, name="approval-ask"),
+    path("approvals/<uuid:approval_id>/looking", assignment.looking, name="approval-looking"),
     path("approvals/<uuid:approval_id>/vote", voting.vote, name="approval-vote"),
     path("approvals/<uuid:approval_id>/challenge", voting.challenge, name="approval-challenge"),
     path("approvals/<uuid:approval_id>/shown", voting.shown, name="approval-shown"),
     path("approvals/<uuid:approval_id>/edit", edits.edit, name="approval-edit"),
     path("cases", cases.queue, name="cases"),
-    path("emergencies", emergencies.emergency_list, name="emergencies"),
-    path("emergencies/<uuid:emergency_id>/review", emergencies.emergency_review, name="emergency-review"),
+    path("emergencies", break_glass.emergency_list, name="emergencies"),
+    path("emergencies/<uuid:emergency_id>/review", break_glass.emergency_review, name="emergency-review"),
     path("cases/batches", batches.start, name="batches"),
     path("cases/batches/<uuid:batch_id>", batches.batch, name="batch"),
     path("cases/batches/<uuid:batch_id>/turn", batches.turn, name="batch-turn"),
@@ -197,16 +188,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-in/again/passkey", passkeys.reauthenticate_webauthn, name="mfa_reauthenticate_webauthn"),
     path("sign-in/again/outside", entrance.again_outside, name="again-outside"),
     path("sign-out", LogoutView.as_view(), name="sign-out"),
-    path("account", account.page, name="mfa_index"),
-    path("account/password", account.password, name="account_change_password"),
+    path("account", sign_in_views.page, name="mfa_index"),
+    path("account/password", sign_in_views.password, name="account_change_password"),
     path("account/app", freshness.shown(apps.activate_totp), name="mfa_activate_totp"),
     path("account/app/remove", freshness.shown(apps.deactivate_totp), name="mfa_deactivate_totp"),
     path("account/codes", codes.view_recovery_codes, name="mfa_view_recovery_codes"),
     path("account/codes/new", freshness.shown(codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
-    path("account/passkeys", account.passkeys, name="mfa_list_webauthn"),
-    path("account/passkeys/add", freshness.shown(account.add_passkey), name="mfa_add_webauthn"),
+    path("account/passkeys", sign_in_views.passkeys, name="mfa_list_webauthn"),
+    path("account/passkeys/add", freshness.shown(sign_in_views.add_passkey), name="mfa_add_webauthn"),
     path("account/passkeys/<int:pk>/remove", freshness.shown(passkeys.remove_webauthn), name="mfa_remove_webauthn"),
-    path("account/sessions/end", account.end_sessions, name="end-sessions"),
+    path("account/sessions/end", sign_in_views.end_sessions, name="end-sessions"),
     path("invitation/<str:token>", entrance.invitation, name="invitation"),
     path("invitations/<uuid:member_id>/accept", entrance.accept, name="invitation-accept"),
     path("preferences", entrance.preferences, name="preferences"),
@@ -214,7 +205,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/stream", stream.changes, name="stream"),
     path("api/v1/sessions/<uuid:session_id>/stream", session_stream.happenings, name="session-stream"),
     path("api/v1/", api.urls),
-    path(".well-known/jwks.json", operations.jwks_page, name="jwks"),
-    path("healthz", operations.healthz_page, name="healthz"),
-    path("readyz", operations.readyz_page, name="readyz"),
+    path(".well-known/jwks.json", installation.jwks_page, name="jwks"),
+    path("healthz", installation.healthz_page, name="healthz"),
+    path("readyz", installation.readyz_page, name="readyz"),
 ]

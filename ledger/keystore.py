@@ -28,7 +28,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 
-from ledger.rules import sealing
+from ledger.record.rules import encryption
 
 BLOCK = 64
 BLOCK_LASTS_S = 3600.0
@@ -82,7 +82,9 @@ def read(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     missing = [each for each in wanted if each not in found]
     if missing:
         rows = _ask("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
-        fresh = {key_id: sealing.open_sealed(key_encryption_key(), bytes(data), place(key_id)) for key_id, data in rows}
+        fresh = {
+            key_id: encryption.open_sealed(key_encryption_key(), bytes(data), place(key_id)) for key_id, data in rows
+        }
         with store.lock:
             if len(store.open) + len(fresh) > MOST_OPEN:
                 store.open.clear()
@@ -131,7 +133,7 @@ def forget() -> None:
 
 def wrap(key: DataKey) -> bytes:
     """A key as it is stored: sealed by the key-encryption key, for this id alone."""
-    return sealing.seal(key_encryption_key(), secrets.token_bytes(sealing.NONCE_BYTES), key.key, place(key.id))
+    return encryption.seal(key_encryption_key(), secrets.token_bytes(encryption.NONCE_BYTES), key.key, place(key.id))
 
 
 def place(key_id: UUID) -> str:

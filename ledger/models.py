@@ -10,8 +10,8 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
-from ledger.rules.lifecycle import BLOCKS_REPEAT, OPEN, State
-from ledger.rules.outcomes import SET_APART
+from ledger.record.rules.lifecycle import BLOCKS_REPEAT, OPEN, State
+from ledger.record.rules.outcomes import SET_APART
 
 _IS_OPEN = Q(contradicted=True) | Q(state__in=sorted(map(str, OPEN)))
 _ENDED_OTHERWISE = sorted(map(str, frozenset(State) - OPEN - {State.RECONCILED_SUCCESS}))

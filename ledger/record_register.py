@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.rules.envelope import instant
-from ledger.rules.rebuilding import (
+from ledger.record.rules.envelope import instant
+from ledger.verification.rules.rebuilding import (
     UNKNOWN,
     Happened,
     RecordTable,
@@ -40,7 +40,7 @@ def _of_kind(event: Happened) -> Any:
     return next((digests[kind] for kind in digests), UNKNOWN)
 
 
-_REST = "compared by rule of its own (`ledger.rules.verification`)"
+_REST = "compared by rule of its own (`ledger.verification.rules.stored_record`)"
 
 RECORD_TABLES = (
     RecordTable(

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.apps import apps
 
-from ledger.rules.rebuilding import RecordTable
+from ledger.verification.rules.rebuilding import RecordTable
 
 
 def told(name: str) -> list[Any]:

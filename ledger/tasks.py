@@ -11,10 +11,11 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
-from ledger.operations import anchoring, logs
-from ledger.queries import log, record
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from ledger.db import tenancy
+from ledger.log.operations import anchoring, logs
+from ledger.log.queries import log
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 logger = logging.getLogger(__name__)
 NOT_SEALING = "NOT_SEALING"
@@ -28,7 +29,7 @@ def watch() -> int:
     The sequencer cannot say itself that it is not there. The alarm stands until a person has looked, also where the
     log has caught up meanwhile.
     """
-    return sum(_is_raised(tenant.id) for tenant in record.tenants())
+    return sum(_is_raised(tenant.id) for tenant in events.tenants())
 
 
 def _is_raised(tenant_id: UUID) -> bool:
@@ -50,7 +51,7 @@ def anchor() -> int:
     if settings.COUNTERFOIL_WITNESSES is None and settings.COUNTERFOIL_TSA_URL is None:
         return 0
     stored, until = 0, time.monotonic() + WITHIN_S
-    for tenant in record.tenants():
+    for tenant in events.tenants():
         if time.monotonic() > until:
             break
         try:

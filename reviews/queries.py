@@ -10,10 +10,14 @@ import orjson
 from django.db.models import Count, Q, QuerySet, Sum, UUIDField, Value
 from django.db.models.functions import Coalesce
 
-from ledger.queries import acting, freezing, opening, registered
-from ledger.rules import policies
-from ledger.rules.ids import lower_bound
-from ledger.tenancy import ask, first, select
+from ledger.actions.queries import actions, freezes
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules import policies
+from ledger.db import ask, first, select
+from ledger.record.queries import evidence
+from ledger.record.rules.ids import lower_bound
+from reviews.cases.rules.batches import Progress
+from reviews.cases.rules.runbooks import tagged
 from reviews.models import (
     Batch,
     BatchItem,
@@ -34,12 +38,10 @@ from reviews.models import (
     Stray,
     Watch,
 )
-from reviews.rules.batches import Progress
-from reviews.rules.budget import Spent, spent_at
-from reviews.rules.debt import NO_DEBT, Debt, Stop, release_stop
-from reviews.rules.runbooks import tagged
-from reviews.rules.success_patterns import Kept
-from reviews.rules.verdict import Result
+from reviews.readback.rules.budget import Spent, spent_at
+from reviews.readback.rules.debt import NO_DEBT, Debt, Stop, release_stop
+from reviews.reconciliation.rules.verdict import Result
+from reviews.reporting.rules.success_patterns import Kept
 
 
 def observations_of(tenant_id: UUID, action_id: UUID) -> list[Observation]:
@@ -60,7 +62,7 @@ def last_observation(tenant_id: UUID, action_id: UUID) -> Observation | None:
 
 def observed(observation: Observation) -> dict[str, Any]:
     """The normalised answer that an observation points to."""
-    data = opening.opened(observation.tenant_id, observation.pointer)
+    data = evidence.opened(observation.tenant_id, observation.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -98,7 +100,7 @@ def last_partial_run(tenant_id: UUID, action_id: UUID) -> Run | None:
 
 def findings(run: Run) -> dict[str, Any]:
     """What a run read and found: layers, readings, predicates, verdict and decision."""
-    data = opening.opened(run.tenant_id, run.pointer)
+    data = evidence.opened(run.tenant_id, run.pointer)
     return orjson.loads(data) if data is not None else {}
 
 
@@ -161,7 +163,7 @@ def open_cases_under(freeze: Any, *, limit: int) -> list[Case]:
     covered = {
         "target": Q(target=value),
         "tool": Q(tool=value),
-        "agent": Q(action_id__in=acting.actions_of_agent(tenant_id, value)),
+        "agent": Q(action_id__in=actions.actions_of_agent(tenant_id, value)),
     }.get(freeze.scope, Q())
     concerned = covered | Q(id__in=linked) if covered else Q()
     found = Case.objects.filter(concerned, tenant_id=tenant_id)
@@ -293,7 +295,7 @@ def links_of(tenant_id: UUID, incident_id: UUID) -> list[IncidentLink]:
 def freezes_held(row: Incident) -> list[Any]:
     """The freezes in force that belong to an incident."""
     linked = {link.subject_id for link in links_of(row.tenant_id, row.id) if link.kind == "freeze"}
-    return [each for each in freezing.freezes_in_force(row.tenant_id) if each.id in linked]
+    return [each for each in freezes.freezes_in_force(row.tenant_id) if each.id in linked]
 
 
 def open_incidents(tenant_id: UUID) -> list[Incident]:
@@ -402,14 +404,14 @@ def last_deliveries(tenant_id: UUID, hook_ids: list[UUID]) -> dict[UUID, datetim
 
 def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
     """The systems to which nothing irreversible is released now, and why; a fact for whoever releases."""
-    policy = registered.active_policies(tenant_id)["verification"]
+    policy = catalogue_queries.active_policies(tenant_id)["verification"]
     rules = policies.stop_release(orjson.loads(bytes(policy.document)))
     asked = healths(tenant_id)
     counted = rules.waiting is not None or rules.oldest_s is not None
     if not asked and not counted:
         return {}
     found: dict[str, Stop] = {}
-    for system in registered.systems(tenant_id):
+    for system in catalogue_queries.systems(tenant_id):
         health = asked.get(system.id)
         owed = debt(tenant_id, system.id, at=at) if counted else NO_DEBT
         stop = release_stop(
@@ -426,7 +428,7 @@ def unverifiable(tenant_id: UUID, *, at: datetime) -> dict[str, Stop]:
 
 def budget(tenant_id: UUID) -> policies.Budget:
     """What the verification policy in force lets readings cost."""
-    return policies.budget(orjson.loads(bytes(registered.active_policies(tenant_id)["verification"].document)))
+    return policies.budget(orjson.loads(bytes(catalogue_queries.active_policies(tenant_id)["verification"].document)))
 
 
 def spent(tenant_id: UUID, *, at: datetime) -> Spent:
@@ -471,7 +473,7 @@ def guard_verdicts(
 
 def guarded(verdict: GuardVerdict) -> dict[str, Any]:
     """The message of a verdict, with its claims, violations and corrected text."""
-    data = opening.opened(verdict.tenant_id, verdict.pointer)
+    data = evidence.opened(verdict.tenant_id, verdict.pointer)
     return orjson.loads(data) if data is not None else {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.rules.rebuilding import (
+from ledger.verification.rules.rebuilding import (
     KEEP,
     UNKNOWN,
     Happened,
@@ -18,7 +18,7 @@ from ledger.rules.rebuilding import (
     said,
     state,
 )
-from reviews.rules import recovery_table
+from reviews.recovery.rules import recovery_table
 
 RECOVERY_TABLES = {recovery_table.BUILT_IN.digest: {row.id: row.action for row in recovery_table.ROWS}}
 

@@ -10,22 +10,14 @@ from django.db import DatabaseError
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from ledger.operations import orders as ledger_orders
-from ledger.queries import running
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
-from reviews.operations import (
-    aftermath,
-    cases,
-    polling,
-    probes,
-    readings,
-    records,
-    schedules,
-    strays,
-    systems,
-    unwindings,
-)
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import runs
+from ledger.db import tenancy
+from ledger.record.rules.refusals import Refused
+from reviews.cases.operations import cases
+from reviews.observations.operations import idempotency_records, ungated_effects
+from reviews.readback.operations import polling, probes, readings, schedules, systems
+from reviews.recovery.operations import recovery_outcome, run_compensation
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +56,10 @@ def take_readings() -> int:
 def recover() -> int:
     """Carry over the ends of recovery actions, and take runs back step by step; how many moved on."""
     at, moved = timezone.now(), 0
-    for order in running.orders_due(at=at, proposed=True):
+    for order in runs.orders_due(at=at, proposed=True):
         try:
             with tenancy(order.tenant_id):
-                ended = aftermath.advance(
+                ended = recovery_outcome.advance(
                     tenant_id=order.tenant_id, action_id=order.action_id, event_id=order.event_id, at=at
                 )
         except (DatabaseError, Refused):
@@ -76,10 +68,10 @@ def recover() -> int:
         moved += ended
         if not ended:
             ledger_orders.order_later(order, at=at)
-    for tenant_id, unwinding_id in unwindings.open_ones():
+    for tenant_id, unwinding_id in run_compensation.open_ones():
         try:
             with tenancy(tenant_id):
-                moved += unwindings.advance(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
+                moved += run_compensation.advance(tenant_id=tenant_id, unwinding_id=unwinding_id, at=at)
         except (DatabaseError, Refused):
             log.exception("the run of %s was not taken back further", unwinding_id)
     return moved
@@ -89,9 +81,9 @@ def recover() -> int:
 def watch_changes() -> int:
     """Compare the change logs of watched systems with the record; how many effects nobody gated were told."""
     told = 0
-    for tenant_id, name in strays.watched():
+    for tenant_id, name in ungated_effects.watched():
         try:
-            told += strays.look(tenant_id=tenant_id, name=name, clock=timezone.now)
+            told += ungated_effects.look(tenant_id=tenant_id, name=name, clock=timezone.now)
         except (DatabaseError, Refused):
             log.exception("the changes of %s were not compared", name)
     return told
@@ -103,5 +95,5 @@ def sweep() -> None:
     at = timezone.now()
     schedules.adopt(at=at)
     cases.open_missing(at=at)
-    records.expire(at=at)
+    idempotency_records.expire(at=at)
     systems.watch(at=at)

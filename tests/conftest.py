@@ -27,8 +27,8 @@ import pytest
 import redis
 from psycopg import sql
 
-from console import processes, programs, servers
-from console.keys import ensure_keys, ensure_log_key
+from console.local import processes, programs, servers
+from console.local.keys import ensure_keys, ensure_log_key
 
 TEMPLATE = "counterfoil_template"
 # One for all clones of a run: what it holds belongs to whoever knows its random id.
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _place(item: pytest.Item) -> int:
-    folder = item.path.parent.name
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
     return SLOW_FIRST.index(folder) if folder in SLOW_FIRST else len(SLOW_FIRST)
 
 
@@ -228,8 +228,9 @@ def cluster(run: Run) -> servers.Postgres:
 def _lend_roles(run: Run) -> None:
     """So that a test's one transaction can hold what the sequencer and the eraser do between two requests.
 
-    Only here (`tests/seals.py`, `tests/erasing.py`): on a real server the application can become neither, which
-    tests/db/test_roles.py shows.
+    Only here (`tests/support/seals.py`, `tests/support/erasing.py`): on a real server the application can become
+    neither, which
+    tests/db/record/test_roles.py shows.
     """
     with _superuser(run) as connection:
         for role in (servers.SEQUENCER, servers.ERASER):
@@ -399,19 +400,19 @@ def prompt_sequencer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     Only in this process; the product's own processes have a sequencer of their own. Not for tests marked `unsealed`.
     """
     if request.node.get_closest_marker("unsealed") is None:
-        from approvals.operations import orders
-        from tests.seals import sealing_first
+        from approvals.execution.operations import ready_actions
+        from tests.support.seals import sealing_first
 
         for name in ("claim", "orders"):
-            monkeypatch.setattr(orders, name, sealing_first(getattr(orders, name)))
+            monkeypatch.setattr(ready_actions, name, sealing_first(getattr(ready_actions, name)))
 
 
 def _new_tenant(slug: str) -> UUID:
-    from ledger.operations import book
-    from ledger.operations import record as operations
+    from ledger.catalogue.operations import registration
+    from ledger.record import operations
 
     at = datetime.now(UTC)
-    return book.create_tenant(
+    return registration.create_tenant(
         tenant_id=operations.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
     ).id
 

@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from console.keys import ensure_keys
+from console.local.keys import ensure_keys
 
 with tempfile.TemporaryDirectory(prefix="counterfoil-offline-") as folder:
     ensure_keys(Path(folder))

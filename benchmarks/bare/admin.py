@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from benchmarks.bare.models import Action
-from ledger.queries import record as queries
-from ledger.tenancy import tenancy
+from ledger.db import tenancy
+from ledger.record.queries import events as queries
 
 
 @admin.register(Action)

@@ -11,8 +11,8 @@ from django.utils import timezone
 from ninja import NinjaAPI, Schema
 
 from benchmarks.bare.models import Row
-from console.api.caller import Key
-from console.api.edge import StrictParser, answer
+from console.api.auth import Key
+from console.api.transaction import StrictParser, answer
 
 api = NinjaAPI(auth=[Key()], parser=StrictParser(), urls_namespace="bare", docs_url=None, openapi_url=None)
 

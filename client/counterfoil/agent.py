@@ -20,7 +20,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import httpx
 
-from counterfoil import reading
 from counterfoil.answers import (
     SETTLED,
     Answered,
@@ -40,12 +39,13 @@ from counterfoil.answers import (
     Status,
     Summary,
 )
-from counterfoil.async_connection import AsyncConnection
-from counterfoil.backoff import Backoff
 from counterfoil.connection import Connection
-from counterfoil.request import Pause, Plan, Request, asked
-from counterfoil.stream import AsyncStream, Stream
-from counterfoil.trace import Trace, new_trace
+from counterfoil.transport import reading
+from counterfoil.transport.async_connection import AsyncConnection
+from counterfoil.transport.backoff import Backoff
+from counterfoil.transport.request import Pause, Plan, Request, asked
+from counterfoil.transport.stream import AsyncStream, Stream
+from counterfoil.transport.trace import Trace, new_trace
 
 T = TypeVar("T")
 SessionT = TypeVar("SessionT")

@@ -2,7 +2,7 @@
 
 A write that got no answer may have been carried out. Sending it again is safe only with the
 Idempotency-Key of the first try: the console then gives the first answer back. `send` and `write`
-do exactly that, under the rules of `counterfoil.backoff`; `get` and `post` try once.
+do exactly that, under the rules of `counterfoil.transport.backoff`; `get` and `post` try once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 import httpx
 
-from counterfoil import wire
-from counterfoil.backoff import PASSING, Backoff
 from counterfoil.canonical import read
 from counterfoil.problems import Problem, Unreachable
-from counterfoil.request import Pause, Plan, Request
-from counterfoil.trace import Trace
-from counterfoil.wire import API
+from counterfoil.transport import wire
+from counterfoil.transport.backoff import PASSING, Backoff
+from counterfoil.transport.request import Pause, Plan, Request
+from counterfoil.transport.trace import Trace
+from counterfoil.transport.wire import API
 
 T = TypeVar("T")
 Headers = Mapping[str, str]

@@ -4,11 +4,11 @@ tool answered.
 The rules, in the order in which they bite:
 
 1. Nothing runs that the console did not start: the payload comes from the start's answer, never
-   from elsewhere. The grant is verified before it is presented (`counterfoil.grants`), and, where a
-   policy of the log is given, so is the proof that people voted (`counterfoil.sealed`).
+   from elsewhere. The grant is verified before it is presented (`counterfoil.execution.grants`), and, where a
+   policy of the log is given, so is the proof that people voted (`counterfoil.execution.sealed`).
 2. The payload must be the one that the grant was made for, and have the hash that the start names;
    else nothing runs, and that is reported.
-3. No effect begins once the lease is over (`counterfoil.lease`), also when the answer to the start
+3. No effect begins once the lease is over (`counterfoil.execution.lease`), also when the answer to the start
    came late.
 4. The handler runs at most once for each start. Only the *report* is sent again, as the same write,
    until answered.
@@ -39,13 +39,13 @@ import httpx
 
 from counterfoil.canonical import NotCanonical, canonical, digest
 from counterfoil.connection import Connection
-from counterfoil.grants import GrantRefused, Holder, KeySet, Memory, check_payload, verify
-from counterfoil.lease import Lease, LeaseOver
+from counterfoil.execution.grants import GrantRefused, Holder, KeySet, Memory, check_payload, verify
+from counterfoil.execution.lease import Lease, LeaseOver
+from counterfoil.execution.sealed import LogPolicy
+from counterfoil.execution.sealed import check as check_sealed
 from counterfoil.problems import Problem, Unreachable
 from counterfoil.proof import load_key
-from counterfoil.sealed import LogPolicy
-from counterfoil.sealed import check as check_sealed
-from counterfoil.trace import read_trace
+from counterfoil.transport.trace import read_trace
 from counterfoil.work import Failure, NothingSent, Result, Work
 
 log = logging.getLogger("counterfoil.executor")

@@ -26,7 +26,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, get_type_hint
 
 from counterfoil.agent import AsyncSession, Call, Session, current_session
 from counterfoil.answers import Outcome
-from counterfoil.signature import described
+from counterfoil.execution.signature import described
 from counterfoil.work import NothingSent, Result, Work
 
 P = ParamSpec("P")

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterfoil.lease import Lease
-from counterfoil.trace import Trace
+from counterfoil.execution.lease import Lease
+from counterfoil.transport.trace import Trace
 
 
 class NothingSent(Exception):

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from ledger.rules.outcomes import Outcome
+from ledger.record.rules.outcomes import Outcome
 
 T = TypeVar("T")
 

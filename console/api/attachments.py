@@ -9,7 +9,7 @@ from ninja.errors import ValidationError as Invalid
 from pydantic import ValidationError
 
 from console.api.schemas import EvidenceBody
-from ledger.rules.canonical import read
+from ledger.record.rules.canonical import read
 
 UNKNOWN_KIND = "application/octet-stream"
 

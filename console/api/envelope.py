@@ -6,21 +6,26 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from approvals.operations.actions import Answer
-from approvals.queries import asking, sessions
-from console import verdict, words
-from console.api.caller import Caller
-from console.api.recorded import recorded
-from console.settlement import settlement_of_action
-from console.telling import parts_of
-from console.working import questions
-from ledger.queries import acting, log, opening, record
-from ledger.rules.canonical import digest
-from ledger.rules.envelope import instant
-from ledger.rules.lifecycle import State
-from ledger.rules.outcomes import outcome_of
-from reviews.operations import reports
-from reviews.rules import report as rules
+from approvals.gate.operations.actions import Answer
+from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
+from console.api.actions.recorded_call import recorded
+from console.api.auth import Caller
+from console.pages.approvals import outcome
+from console.pages.approvals.queue import questions
+from console.pages.cases.settlement import settlement_of_action
+from console.pages.sessions.session_context import parts_of
+from console.web import labels
+from ledger.actions.queries import actions
+from ledger.log.queries import log
+from ledger.record.queries import events
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import outcome_of
+from reviews.reporting.operations import reports
+from reviews.reporting.rules import report as rules
 
 CLOCKS_AGREE = timedelta(seconds=5)
 """How far the clock of the process that wrote an event may be from the database's before the event says so."""
@@ -28,10 +33,10 @@ CLOCKS_AGREE = timedelta(seconds=5)
 
 def user_status(tenant_id: UUID, action_id: UUID | None) -> dict[str, str]:
     """What may be told of an action now; a call without one was not executed."""
-    action = acting.action(tenant_id, action_id) if action_id else None
+    action = actions.action(tenant_id, action_id) if action_id else None
     if action is None:
         return {"code": "NOT_EXECUTED", "text": "Not executed. Nothing has been attempted."}
-    told = reports.report_on(action, record.entry(tenant_id, action.id, action.seq) or {})
+    told = reports.report_on(action, events.entry(tenant_id, action.id, action.seq) or {})
     return {"code": str(told.code), "text": told.text}
 
 
@@ -57,7 +62,7 @@ def row(action: Any) -> dict[str, Any]:
         "side_effect_class": action.side_effect_class,
         "target": action.target,
         "discrepancy": action.discrepancy or None,
-        "discrepancy_settled": bool(action.discrepancy) and words.is_past_finding(action),
+        "discrepancy_settled": bool(action.discrepancy) and labels.is_past_finding(action),
         "contradicted": action.contradicted,
         "proposed_at": instant(action.proposed_at),
         "changed_at": instant(action.changed_at),
@@ -66,8 +71,8 @@ def row(action: Any) -> dict[str, Any]:
 
 def envelope(action: Any, caller: Caller) -> dict[str, Any]:
     """The newest event of an action with all that surrounds it; agents get no entry, actors or evidence."""
-    event = record.event(action.tenant_id, action.id, action.seq)
-    entry = record.entry(action.tenant_id, action.id, action.seq) or {}
+    event = events.event(action.tenant_id, action.id, action.seq)
+    entry = events.entry(action.tenant_id, action.id, action.seq) or {}
     told = reports.report_on(action, entry)
     shown: dict[str, Any] = row(action) | {
         "trust_level": told.trust_level,
@@ -75,7 +80,7 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
         "parts": parts_of(told),
         "settlement": _settlement(action, caller),
         "axes": _axes(action, entry),
-        "approval": verdict.told(action),
+        "approval": outcome.told(action),
         "supersedes": str(action.supersedes) if action.supersedes else None,
         "pin_hash": _pin_of(action),
         "questions": questions(action.tenant_id, [action.id]) if action.state == "VALIDATED" else [],
@@ -94,13 +99,13 @@ def envelope(action: Any, caller: Caller) -> dict[str, Any]:
 
 def _settlement(action: Any, caller: Caller) -> dict[str, Any] | None:
     """How a person ended the action; an agent learns what was decided and when, and neither by whom nor why."""
-    found = settlement_of_action(action, lambda: record.history(action.tenant_id, action.id))
+    found = settlement_of_action(action, lambda: events.history(action.tenant_id, action.id))
     if found is None:
         return None
     shown = caller.kind != "agent"
     return {
         "resolution": found.resolution,
-        "text": words.RESOLUTIONS.get(found.resolution, (words.sentence(found.resolution), ""))[0],
+        "text": labels.RESOLUTIONS.get(found.resolution, (labels.sentence(found.resolution), ""))[0],
         "at": instant(found.at),
         "by": str(found.by) if shown else None,
         "confirmed_by": str(found.confirmed_by) if shown and found.confirmed_by else None,
@@ -110,7 +115,7 @@ def _settlement(action: Any, caller: Caller) -> dict[str, Any] | None:
 
 def _pin_of(action: Any) -> str | None:
     """The pinned goal that an action serves, by its hash (R-PA-12)."""
-    session = sessions.session(action.tenant_id, action.session_id)
+    session = sessions_queries.session(action.tenant_id, action.session_id)
     return session.pin_hash if session is not None else None
 
 
@@ -148,7 +153,7 @@ def evidence_of(action: Any, caller: Caller) -> list[dict[str, Any]]:
             "observed_at": instant(each.observed_at),
             "redacted": _closed(each, caller),
         }
-        for each in opening.evidence_of(action.tenant_id, action.id)
+        for each in evidence_queries.evidence_of(action.tenant_id, action.id)
     ]
 
 
@@ -157,12 +162,12 @@ def _closed(evidence: Any, caller: Caller) -> bool:
 
 
 def _sha256(tenant_id: UUID, pointer: UUID) -> str | None:
-    data = opening.opened(tenant_id, pointer)
+    data = evidence_queries.opened(tenant_id, pointer)
     return digest(data) if data is not None else None
 
 
 def _axes(action: Any, entry: dict[str, Any]) -> dict[str, str]:
-    approval = asking.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    approval = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
     axes = rules.axes(
         State(action.state),
         entry,

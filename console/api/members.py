@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from console import queries
-from ledger.rules.refusals import Refused
+from console.accounts import queries as accounts_queries
+from ledger.record.rules.refusals import Refused
 
 
 class NoSuchMember(Refused):
@@ -17,7 +17,7 @@ class NoSuchMember(Refused):
 
 def member_named(tenant_id: UUID, name: str) -> UUID:
     """The account of a member, by the name that they sign in with."""
-    found = queries.member_named(tenant_id, name)
+    found = accounts_queries.member_named(tenant_id, name)
     if found is None:
         raise NoSuchMember
     return found.actor_id

@@ -14,10 +14,10 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from psycopg.errors import UniqueViolation
 
-from approvals.rules.flooding import TooManyVotes
-from console.api.caller import NotSignedIn
+from approvals.gate.rules.rate_limits import TooManyVotes
+from console.api.auth import NotSignedIn
 from console.api.rate import TooMany
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import redis
 from django.conf import settings
 
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 
 log = logging.getLogger(__name__)
 

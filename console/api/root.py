@@ -10,42 +10,37 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, re_path
 from ninja import NinjaAPI
+from ninja.operation import Operation
 
-from console.api import (
-    actions,
-    agents,
-    ballots,
-    batches,
-    casework,
-    document,
-    edits,
-    emergencies,
-    erasures,
-    executions,
-    exports,
-    guarding,
-    incidents,
-    ledger,
-    metrics,
-    notices,
-    operations,
-    people,
-    problems,
-    quality,
-    recordings,
-    registry,
-    runs,
-    sessions,
-    staff,
-    systems,
-    telling,
-    voting,
-    work,
-    workflows,
-)
-from console.api.caller import Key, Session
+from console.api import openapi, problems
+from console.api.actions import routes as actions
+from console.api.actions import verification_runs
+from console.api.agents import routes as agents
+from console.api.approvals import assignment, batch_votes, edits, votes
+from console.api.approvals import routes as approvals
+from console.api.auth import Key, Session
+from console.api.break_glass import routes as break_glass
+from console.api.cases import batches
+from console.api.cases import routes as cases
 from console.api.docs import Docs
-from console.api.edge import StrictParser
+from console.api.execution import routes as execution
+from console.api.exports import routes as exports
+from console.api.guard import routes as guard
+from console.api.incidents import routes as incidents
+from console.api.installation import routes as installation
+from console.api.ledger import routes as ledger
+from console.api.metrics import routes as metrics
+from console.api.notices import routes as notices
+from console.api.people import routes as people_routes
+from console.api.quality import routes as quality
+from console.api.recordings import routes as recordings
+from console.api.registry import routes as registry
+from console.api.retention import routes as retention
+from console.api.sessions import routes as sessions
+from console.api.sessions import session_reports
+from console.api.systems import routes as systems
+from console.api.transaction import StrictParser
+from console.api.workflows import routes as workflows
 
 
 class Api(NinjaAPI):
@@ -59,8 +54,13 @@ class Api(NinjaAPI):
             pattern.callback = _answers_with_problems(pattern.callback, pattern.name)
         return [*patterns, re_path("", _answers_with_problems(_nowhere, ""))], app, namespace
 
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """Subject and operation (`execution_start`), wherever in the tree the view stands."""
+        _, _, *place = operation.view_func.__module__.split(".")
+        return "_".join([*place, operation.view_func.__name__]).replace("routes_", "")
+
     def get_openapi_schema(self, **options: Any) -> Any:
-        return document.completed(super().get_openapi_schema(**options))
+        return openapi.completed(super().get_openapi_schema(**options))
 
 
 # Ninja's own pages, which answer to any method.
@@ -106,29 +106,29 @@ for router in (
     registry,
     systems,
     sessions,
-    telling,
-    guarding,
+    session_reports,
+    guard,
     recordings,
     actions,
-    runs,
-    executions,
+    verification_runs,
+    execution,
     quality,
-    people,
-    staff,
-    voting,
+    approvals,
+    people_routes,
+    votes,
     edits,
-    work,
-    ballots,
-    casework,
+    assignment,
+    batch_votes,
+    cases,
     batches,
-    emergencies,
+    break_glass,
     incidents,
     workflows,
-    erasures,
+    retention,
     ledger,
     exports,
     notices,
-    operations,
+    installation,
     metrics,
 ):
     api.add_router("", router.router)

@@ -9,8 +9,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
-from approvals.rules import agent_evidence
-from ledger.rules.outcomes import Outcome
+from approvals.gate.rules import agent_evidence
+from ledger.record.rules.outcomes import Outcome
 
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=8000)]

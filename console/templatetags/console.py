@@ -15,10 +15,10 @@ from django.templatetags.static import static
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from approvals.rules import rendering
-from console import words
-from ledger.rules.outcomes import Outcome, outcome_of
-from reviews.rules import report
+from approvals.requests.rules import rendering
+from console.web import labels
+from ledger.record.rules.outcomes import Outcome, outcome_of
+from reviews.reporting.rules import report
 
 register = template.Library()
 
@@ -99,56 +99,56 @@ def plainly(text: Any) -> SafeString:
 
 @register.filter
 def side_effect_class(code: str) -> str:
-    return words.side_effect_class(code)
+    return labels.side_effect_class(code)
 
 
 @register.filter
 def reversibility(code: str) -> str:
-    return words.reversibility(code)
+    return labels.reversibility(code)
 
 
 @register.filter
 def is_weighty(code: str) -> bool:
-    return code in words.WEIGHTY
+    return code in labels.WEIGHTY
 
 
 @register.filter
 def as_sentence(code: str) -> str:
-    return words.sentence(code)
+    return labels.sentence(code)
 
 
 @register.filter
 def discrepancy(code: str) -> str:
-    return words.discrepancy(code)
+    return labels.discrepancy(code)
 
 
 @register.filter
 def warning(code: str) -> str:
-    return words.WARNINGS.get(code, words.sentence(code))
+    return labels.WARNINGS.get(code, labels.sentence(code))
 
 
 @register.simple_tag
 def outcome(holds: str) -> SafeString:
-    shape, word = words.HOLDS.get(holds, words.HOLDS["UNDECIDABLE"])
+    shape, word = labels.HOLDS.get(holds, labels.HOLDS["UNDECIDABLE"])
     return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', holds.lower(), icon(shape), word)
 
 
 @register.simple_tag
 def part_outcome(outcome: str) -> SafeString:
     """The icon of one part of an action that was done in part; the words stand beside it."""
-    return icon(words.PARTS.get(outcome, "question"))
+    return icon(labels.PARTS.get(outcome, "question"))
 
 
 @register.simple_tag
 def made(code: str) -> SafeString:
-    look, shape, word = words.MADE.get(code, words.MADE["UNCHECKED"])
+    look, shape, word = labels.MADE.get(code, labels.MADE["UNCHECKED"])
     return format_html('<span class="outcome" data-outcome="{}">{}{}</span>', look, icon(shape), word)
 
 
 @register.simple_tag
 def class_chips(side_effect: str, reversible: str) -> SafeString:
-    pairs = ((words.side_effect_class(side_effect), side_effect), (words.reversibility(reversible), reversible))
-    marked = ((" weighty" if code in words.WEIGHTY else "", word) for word, code in pairs)
+    pairs = ((labels.side_effect_class(side_effect), side_effect), (labels.reversibility(reversible), reversible))
+    marked = ((" weighty" if code in labels.WEIGHTY else "", word) for word, code in pairs)
     return format_html_join(" ", '<span class="chip{}">{}</span>', marked)
 
 
@@ -202,7 +202,7 @@ def _badge(outcome: Outcome, state: str, size: str) -> SafeString:
         family,
         state,
         icon(f"state-{family}"),
-        words.OUTCOMES[outcome],
+        labels.OUTCOMES[outcome],
     )
 
 

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from approvals.rules.gate import GateVerdict
+from approvals.gate.rules.gate import GateVerdict
 from console.transcripts import values
 from console.transcripts.answers import Told
 from console.transcripts.records import Call
-from ledger.rules.contract import Contract
+from ledger.catalogue.rules.contract import Contract
+from ledger.record.rules.lifecycle import State
 from ledger.rules.fields import Field
-from ledger.rules.lifecycle import State
+from reviews.observations.rules.observe import Status
+from reviews.reporting.rules.report import ALLOWED
 from reviews.rules.guard.records import Record
-from reviews.rules.observe import Status
-from reviews.rules.report import ALLOWED
 
 
 class Trust(StrEnum):

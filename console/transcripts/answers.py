@@ -1,7 +1,7 @@
 """What a recorded answer says of itself, in the words of an observation.
 
 Recordings hold whatever a tool returned: objects, words, errors. Nothing of it is proof (R-OB-03). It is given one of
-the six statuses by marks that can be named, and `reviews.rules.observe` takes it from there:
+the six statuses by marks that can be named, and `reviews.observations.rules.observe` takes it from there:
 
 1. The recording's own mark (is_error, status error) says failed; an error that speaks of a time-out is a time-out.
 2. An object with an error in it, `success: false`, or a status code from 400 up has failed; 202 is accepted.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.transcripts.records import Answer
-from reviews.rules.observe import Observation, Status, observe
+from reviews.observations.rules.observe import Observation, Status, observe
 
 MOST_EVIDENCE = 12
 _STATUS = {

@@ -23,12 +23,12 @@ from console.transcripts.gating import AT, Gate
 from console.transcripts.looking_back import Memory
 from console.transcripts.offers import Offer
 from console.transcripts.records import AGENT, USER, Answer, Call, Conversation, Fault, Turn
-from ledger.rules.lifecycle import State
-from reviews.rules import sagas
+from ledger.record.rules.lifecycle import State
+from reviews.observations.rules.observe import Status
+from reviews.recovery.rules import sagas
 from reviews.rules.guard.codes import Violation as Code
 from reviews.rules.guard.records import Ground, Record
 from reviews.rules.guard.verdict import Found, Violation, judge
-from reviews.rules.observe import Status
 
 MOST_STEPS = 200
 _PERSON = re.compile(r"\b(i|we|me|us|my|our|you|your)\b", re.IGNORECASE)

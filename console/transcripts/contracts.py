@@ -22,11 +22,11 @@ from typing import Any
 
 import orjson
 
-from console.contracts import validated
+from console.pages.contracts.contract_check import validated
 from console.transcripts import wording
-from ledger.rules.contract import BadContract, Contract
-from ledger.rules.effects import UPPER_CLASSES, SideEffectClass
-from ledger.rules.refusals import Refused
+from ledger.catalogue.rules.contract import BadContract, Contract
+from ledger.catalogue.rules.effects import UPPER_CLASSES, SideEffectClass
+from ledger.record.rules.refusals import Refused
 
 DRAFT_VERSION = "0.0.1"
 """The version of a draft, until somebody who has read it gives it another."""

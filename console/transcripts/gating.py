@@ -20,19 +20,20 @@ from typing import Any
 
 import orjson
 
-from approvals.rules import gate, malformed, pins
-from approvals.rules.gate import Dependency, GateVerdict, Proposal, Standing, Surroundings
-from approvals.rules.layers import layer_of
+from approvals.gate.rules import gate, malformed
+from approvals.gate.rules.gate import Dependency, GateVerdict, Proposal, Standing, Surroundings
+from approvals.gate.rules.layers import layer_of
+from approvals.sessions.rules import pins
 from console.transcripts import values
 from console.transcripts.acts import Act, Trust, state_of
 from console.transcripts.contracts import DRAFT_VERSION
 from console.transcripts.offers import Offer
 from console.transcripts.records import Call
-from ledger.rules import targets
-from ledger.rules.canonical import NotCanonical, digest
-from ledger.rules.contract import Contract
-from ledger.rules.targets import BadTarget
-from reviews.rules.observe import Status
+from ledger.catalogue.rules import targets
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.targets import BadTarget
+from ledger.record.rules.canonical import NotCanonical, digest
+from reviews.observations.rules.observe import Status
 
 AT = datetime(2000, 1, 1, tzinfo=UTC)
 """The one instant of every judgement: a recording's own times decide nothing."""

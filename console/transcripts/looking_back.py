@@ -21,11 +21,12 @@ from typing import Any
 from console.transcripts import values, wording
 from console.transcripts.acts import Act, Held
 from console.transcripts.gating import AT
-from ledger.rules.contract import Contract
+from ledger.catalogue.rules.contract import Contract
 from ledger.rules.fields import Field, Source, compare_fields
-from reviews.rules import observe, predicates
-from reviews.rules.observe import Status
-from reviews.rules.reading import Consistency, Effect, Reading, shown
+from reviews.observations.rules import observe
+from reviews.observations.rules.observe import Status
+from reviews.reconciliation.rules import predicates
+from reviews.reconciliation.rules.reading import Consistency, Effect, Reading, shown
 
 MOST_LATER = 50
 _GONE = re.compile(r"delet|remov|archiv|cancel|trash|gone|inactive", re.IGNORECASE)

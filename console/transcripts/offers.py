@@ -18,7 +18,7 @@ import orjson
 from console.transcripts import wording
 from console.transcripts.contracts import Catalogue
 from console.transcripts.records import Conversation
-from ledger.rules.contract import Contract
+from ledger.catalogue.rules.contract import Contract
 from reviews.rules.guard.records import Tool
 
 MOST_DRAFTS = 10_000

@@ -12,9 +12,9 @@ from typing import Any
 from console.transcripts.acts import Act
 from console.transcripts.audit import Audited, Claim
 from console.transcripts.gating import FRACTION
+from reviews.observations.rules.observe import Status
 from reviews.rules.guard.codes import TAGS
 from reviews.rules.guard.codes import Violation as Code
-from reviews.rules.observe import Status
 
 MOST_TOOLS = 2_000
 HEALTHY_PHANTOMS = 0.02

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-from ledger.rules.effects import Reversibility, SideEffectClass
+from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
 
 # fmt: off
 READS = frozenset((

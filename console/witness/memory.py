@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ledger.rules.submission import NOTHING_YET, Head
+from ledger.log.rules.submission import NOTHING_YET, Head
 
 KEY_FILE = "witness_key.pem"
 HEADS_FILE = "witness.sqlite"

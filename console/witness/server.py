@@ -19,11 +19,11 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from console.witness.memory import Memory
-from ledger.rules import notes, submission
-from ledger.rules.cosignature import cosign
-from ledger.rules.notes import Verifier
-from ledger.rules.refusals import Refused
-from ledger.rules.submission import SIZE_TYPE, ForkedLog, StaleSize
+from ledger.log.rules import notes, submission
+from ledger.log.rules.cosignature import cosign
+from ledger.log.rules.notes import Verifier
+from ledger.log.rules.submission import SIZE_TYPE, ForkedLog, StaleSize
+from ledger.record.rules.refusals import Refused
 
 LARGEST = 2**17
 PATIENCE_S = 10.0

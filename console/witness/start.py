@@ -16,7 +16,7 @@ from pathlib import Path
 
 from console.witness.memory import Forgetful, opened
 from console.witness.server import Server, Witness
-from ledger.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
+from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, Verifier, is_name, read_vkey, vkey
 
 PORT = 8470
 

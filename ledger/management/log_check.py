@@ -1,4 +1,4 @@
-"""The check of a tenant's logs, block by block, in one process or in several (`ledger.rules.log_check`)."""
+"""The check of a tenant's logs, block by block, in one process or in several (`ledger.log.rules.log_check`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from uuid import UUID
 
 import django
 
-from ledger.queries import log as logs
-from ledger.queries import log_check as queries
-from ledger.queries.log import LogHead
-from ledger.rules import checkpoint, log_check, notes
-from ledger.rules.log_check import LogBroken, Summit, Walked
-from ledger.rules.notes import Verifier
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from ledger.db import tenancy
+from ledger.log.queries import log as logs
+from ledger.log.queries import log_check as queries
+from ledger.log.queries.log import LogHead
+from ledger.log.rules import checkpoint, log_check, notes
+from ledger.log.rules.log_check import LogBroken, Summit, Walked
+from ledger.log.rules.notes import Verifier
+from ledger.record.rules.refusals import Refused
 
 Task = tuple[UUID, int, range, tuple[int, ...]]
 CHECKPOINTS = 1000

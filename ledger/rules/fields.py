@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from ledger.catalogue.rules.money import MONEY, is_currency, places
 from ledger.rules.answer_paths import AnswerPath, find_at
-from ledger.rules.money import MONEY, is_currency, places
 from ledger.rules.value_comparison import Notation, fold_text, same_value
 
 if TYPE_CHECKING:
-    from ledger.rules.contract import Contract
+    from ledger.catalogue.rules.contract import Contract
 
 MOST_FIELDS: Final = 200
 _DEPTH: Final = 4

@@ -8,7 +8,8 @@ two. What is cut off, masked, of another kind or in a notation that is not read 
    code (`CA`) from a name (`California`), nor what is masked or longer than `LONG` characters.
 2. Numbers are equal whatever their notation: 12.5, "12.50", "$12.50", "1.250,00 EUR".
 3. Money: an integer may count minor units. Where the contract says in which unit the answer counts, an integer that was
-   asked for counts minor units (as everywhere, `ledger.rules.money`), and both sides are converted. Where it does not
+   asked for counts minor units (as everywhere, `ledger.catalogue.rules.money`), and both sides are converted. Where
+   it does not
    say, but a currency is known, 1250 and "12.50" are the same; without one it cannot be told whether they are.
 4. Dates: a date and a time of that day, one instant in two zones, seconds since 1970. Less than a day apart, where a
    zone is missing, cannot be told.

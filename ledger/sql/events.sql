@@ -37,7 +37,7 @@ CREATE INDEX IF NOT EXISTS event_by_time ON ledger_event (tenant_id, recorded_at
 CREATE INDEX IF NOT EXISTS event_by_id ON ledger_event (tenant_id, id);
 -- What is searched for must be found without reading the record, and what is appended a thousand times a second must
 -- not pay for it: so only what people did is indexed by who, and only what is not in every action by what. The rest is
--- so frequent that reading from the newest on finds it (`ledger.queries.search`).
+-- so frequent that reading from the newest on finds it (`ledger.actions.queries.search`).
 CREATE INDEX IF NOT EXISTS event_by_person ON ledger_event (tenant_id, actor_id, id)
     WHERE actor_kind IN ('person', 'operator', 'auditor');
 CREATE INDEX IF NOT EXISTS event_by_kind ON ledger_event (tenant_id, kind, id) WHERE kind NOT IN (

@@ -1,4 +1,4 @@
--- Every legal transition (kind, from, to), stays included: the record's own copy of ledger/rules/lifecycle.py, and a
+-- Every legal transition (kind, from, to), stays included: the record's own copy of ledger/record/rules/lifecycle.py, and a
 -- test holds the two together. An event that takes another one is refused (event_transition_is_legal).
 
 INSERT INTO ledger_transition (kind, from_state, to_state) VALUES

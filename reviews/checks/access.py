@@ -36,7 +36,7 @@ from reviews.checks import acl, fetching, lookups
 from reviews.checks.fetching import Site
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
 from reviews.checks.limits import answering
-from reviews.rules.reading import DECISIVE, NOT_FRESH
+from reviews.reconciliation.rules.reading import DECISIVE, NOT_FRESH
 
 MAX_PRINCIPALS = 200
 MAX_AUDIT_BYTES = 32 * 1024 * 1024

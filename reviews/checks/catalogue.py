@@ -5,7 +5,7 @@ Ours come first and cannot be replaced; a package may add others (`reviews.check
 
 from __future__ import annotations
 
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 from reviews.checks.access import Access
 from reviews.checks.browser import Browser
 from reviews.checks.calendar import Calendar

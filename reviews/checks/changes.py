@@ -27,11 +27,11 @@ import psycopg
 from psycopg import sql
 from redis.exceptions import RedisError
 
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 from reviews.checks import lookups, postgres, queues
 from reviews.checks.catalogue import check_for
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
-from reviews.rules.ungated import Change
+from reviews.observations.rules.ungated_effects import Change
 
 OVERLAP = 200
 _PARTS = ("at", "operation", "actor", "key", "trace", "action", "target")

@@ -23,8 +23,8 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from ledger.rules import expressions
-from ledger.rules.expressions import BadExpression, Truth
+from ledger.catalogue.rules import expressions
+from ledger.catalogue.rules.expressions import BadExpression, Truth
 from reviews.checks import lookups
 from reviews.checks.interface import (
     LOOKUP_VARIABLES,
@@ -39,7 +39,7 @@ from reviews.checks.postgres import Row, name_faults, table_faults
 from reviews.checks.postgres import connected as _connected
 from reviews.checks.postgres import failed as _failed
 from reviews.checks.postgres import standing as _standing
-from reviews.rules.reading import NOT_FRESH
+from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
 

@@ -28,7 +28,7 @@ import httpx
 
 from reviews.checks.interface import CheckFailed, Consistency, SystemAccess
 from reviews.checks.limits import Limit, socket_of, until
-from reviews.rules.addresses import is_loopback
+from reviews.readback.rules.addresses import is_loopback
 
 __all__ = ["Answer", "Site", "behind", "origin", "segment", "site", "trusted_as", "until"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from reviews.rules.reading import Consistency, Effect, Reading
+from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
 
 __all__ = ["Check", "CheckFailed", "Consistency", "Effect", "Reading", "SystemAccess"]
 

@@ -23,7 +23,7 @@ from typing import Any, ParamSpec
 
 from reviews.checks.interface import CheckFailed
 from reviews.checks.parameters import not_applicable
-from reviews.rules.reading import Reading
+from reviews.reconciliation.rules.reading import Reading
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)

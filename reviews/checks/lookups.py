@@ -7,8 +7,8 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from ledger.rules import expressions
-from ledger.rules.expressions import BadExpression, NoValue
+from ledger.catalogue.rules import expressions
+from ledger.catalogue.rules.expressions import BadExpression, NoValue
 from reviews.checks.interface import LOOKUP_VARIABLES, CheckFailed
 
 RESERVED = frozenset({"exists", "count", "effects", "target", "audit", "downstream"})

@@ -15,9 +15,9 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 from reviews.checks.interface import Check, CheckFailed, Reading, SystemAccess
-from reviews.rules.discrepancies import INDICATORS
+from reviews.reconciliation.rules.discrepancies import INDICATORS
 
 GROUP = "counterfoil.checks"
 _METHODS = ("typed_fields", "validate", "read")

@@ -18,7 +18,7 @@ from psycopg.types.json import set_json_loads
 
 from reviews.checks.interface import CheckFailed, SystemAccess
 from reviews.checks.limits import Limit, until
-from reviews.rules.addresses import is_loopback
+from reviews.readback.rules.addresses import is_loopback
 
 _ADDRESS = frozenset({"host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "sslrootcert"})
 

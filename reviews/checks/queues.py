@@ -38,8 +38,8 @@ from redis.retry import Retry
 from reviews.checks import lookups
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
 from reviews.checks.limits import Limit, answering, until
-from reviews.rules.addresses import is_loopback
-from reviews.rules.reading import NOT_FRESH
+from reviews.readback.rules.addresses import is_loopback
+from reviews.reconciliation.rules.reading import NOT_FRESH
 
 PAGE = 500
 MAX_SCANNED = 50_000

@@ -35,7 +35,7 @@ from reviews.checks import lookups, postgres
 from reviews.checks.interface import CheckFailed, Consistency, Effect, Reading, SystemAccess
 from reviews.checks.limits import answering
 from reviews.checks.postgres import Row, name_faults, table_faults
-from reviews.rules.reading import NOT_FRESH
+from reviews.reconciliation.rules.reading import NOT_FRESH
 
 MAX_ROWS = 100
 NEIGHBOURS = 10

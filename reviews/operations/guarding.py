@@ -14,15 +14,17 @@ from uuid import UUID
 
 import orjson
 
-from ledger.operations import record as ledger
-from ledger.queries import acting, opening, record
-from ledger.rules.canonical import digest
-from ledger.rules.lifecycle import State
-from ledger.rules.sealing import CannotOpen, Erased
+from ledger.actions.queries import actions as actions_queries
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.lifecycle import State
 from reviews import queries
 from reviews.models import GuardVerdict
-from reviews.operations.reports import report_on
-from reviews.rules import observe
+from reviews.observations.rules import observe
+from reviews.reporting.operations.reports import report_on
 from reviews.rules.guard.records import Ground, Record, Stated, Tool
 from reviews.rules.guard.verdict import Found, Verdict, judge
 
@@ -58,15 +60,15 @@ def guard(
 
 def actions_of(speaker: Speaker) -> list[Any]:
     """The actions that a session may speak of, oldest first: its own, and those of the same agent in the same run."""
-    own = acting.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
-    run = acting.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
+    own = actions_queries.actions(speaker.tenant_id, session=speaker.session_id, limit=MOST)
+    run = actions_queries.actions(speaker.tenant_id, run=speaker.run_id, agent=speaker.agent_id, limit=MOST)
     found = {action.id: action for action in (*own, *run)}
     return [found[each] for each in sorted(found)][-MOST:]
 
 
 def records_of(tenant_id: UUID, actions: list[Any], *, at: datetime) -> tuple[Record, ...]:
     """What is on record of these actions, as the guard reads it."""
-    entries = record.entries(tenant_id, [(action.id, action.seq) for action in actions])
+    entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
     arguments = _arguments(tenant_id, actions)
     answers = _answers(tenant_id, [action.id for action in actions])
     known = [action for action in actions if action.id in entries]
@@ -105,7 +107,7 @@ def _reason(action: Any, seen: list[observe.Observation]) -> str:
     """Why it failed, safe to show: what the record itself says, or the code that the tool gave (C-32)."""
     if action.state != State.FAILED:
         return ""
-    unrun = record.ended_unrun(action.tenant_id, action.id)
+    unrun = events.ended_unrun(action.tenant_id, action.id)
     if unrun and unrun.get("reason"):
         return str(unrun["reason"])
     codes = [each.error_code for each in seen if each.error_code]
@@ -124,7 +126,7 @@ def _is_stale(action: Any, *, at: datetime) -> bool:
     """Whether a reading is too old, or its target was changed after it."""
     if at - action.changed_at > READ_LASTS:
         return True
-    later = acting.actions(action.tenant_id, target=action.target, limit=MOST)
+    later = actions_queries.actions(action.tenant_id, target=action.target, limit=MOST)
     return any(each.mutating and each.changed_at > action.changed_at and each.state not in _UNDONE for each in later)
 
 
@@ -149,7 +151,7 @@ def _answers(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, list[Any]]:
 def _opened(tenant_id: UUID, pointers: list[UUID]) -> dict[UUID, bytes]:
     """What is behind these pointers, without what was erased."""
     try:
-        return opening.opened_all(tenant_id, pointers)
+        return evidence_queries.opened_all(tenant_id, pointers)
     except (Erased, CannotOpen):
         if len(pointers) == 1:
             return {}

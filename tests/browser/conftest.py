@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from console import servers
+from console.local import servers
 from tests.browser.chromium import FLAGS, Chromium, NoBrowser, find
 from tests.conftest import _clone, _drop, _use, environment
 
@@ -78,7 +78,7 @@ def server(
     command = [sys.executable, "-m", "uvicorn", "console.asgi:application", "--host", "127.0.0.1", "--port", str(port)]
     options = [
         "--http",
-        "console.http_protocol:TimedHttp",
+        "console.web.http_protocol:TimedHttp",
         "--lifespan",
         "off",
         "--log-level",
@@ -122,7 +122,7 @@ def site(server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Site
     """A tenant of the test's own. What the test does through `stage` is committed and seen by the server."""
     from django.conf import global_settings
 
-    from tests.scenes import set_up
+    from tests.support.scenes import set_up
 
     # The web process knows only the product's own hashers, which are slow: everybody's one password is hashed once.
     settings.PASSWORD_HASHERS = global_settings.PASSWORD_HASHERS
@@ -151,7 +151,7 @@ class Person:
     complaints: list[str] = field(default_factory=list)
 
     def sign_in(self, *roles: str, name: str = "") -> Person:
-        from tests.scenes import PASSWORD
+        from tests.support.scenes import PASSWORD
 
         username = self.site.stage.person(*roles, name=name).user.username
         self.page.goto(f"{self.site.url}/")

@@ -67,16 +67,16 @@ def session_of(site, case):
     """A session whose gateway holds tools back."""
     from datetime import UTC, datetime
 
-    from approvals.operations import surface
-    from approvals.queries import sessions
-    from approvals.rules.surface import Fate, Withheld
-    from ledger.queries import acting
-    from ledger.tenancy import tenancy
+    from approvals.agents.operations import withheld_tools
+    from approvals.agents.rules.withheld_tools import Fate, Withheld
+    from approvals.sessions import queries as sessions_queries
+    from ledger.actions.queries import actions
+    from ledger.db import tenancy
 
     with tenancy(site.stage.tenant):
-        action = acting.action(site.stage.tenant, case.action_id)
-        session = sessions.session(site.stage.tenant, action.session_id)
-        surface.report(
+        action = actions.action(site.stage.tenant, case.action_id)
+        session = sessions_queries.session(site.stage.tenant, action.session_id)
+        withheld_tools.report(
             tenant_id=site.stage.tenant,
             session_id=session.id,
             key_actor=session.key_actor,
@@ -93,14 +93,16 @@ def agents_of(site):
     """The page of an agent that is flagged."""
     from datetime import UTC, datetime
 
-    from approvals.operations import watching
-    from approvals.queries import agents
-    from ledger.tenancy import tenancy
+    from approvals.agents import queries as agents_queries
+    from approvals.agents.operations import acceptance_watch
+    from ledger.db import tenancy
 
     facts = {"phantom": 3, "calls": 100, "version": "1"}
     with tenancy(site.stage.tenant):
-        name = agents.agents(site.stage.tenant)[0].agent_id
-        watching.flag(tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC))
+        name = agents_queries.agents(site.stage.tenant)[0].agent_id
+        acceptance_watch.flag(
+            tenant_id=site.stage.tenant, agent_id=name, flags={"PHANTOM_SHARE": facts}, at=datetime.now(UTC)
+        )
     return [f"agents/{name}"]
 
 
@@ -114,11 +116,11 @@ def recordings_of(site):
 
 def contracts_of(site):
     """The page of a contract, with what differs from itself."""
-    from ledger.queries import registered
-    from ledger.tenancy import tenancy
+    from ledger.catalogue import queries as catalogue_queries
+    from ledger.db import tenancy
 
     with tenancy(site.stage.tenant):
-        row = registered.contract_versions(site.stage.tenant, limit=1)[0]
+        row = catalogue_queries.contract_versions(site.stage.tenant, limit=1)[0]
     return [f"contracts/{row.name}/{row.version}?since={row.version}"]
 
 
@@ -127,16 +129,19 @@ def index_of(site):
     from datetime import UTC, datetime
     from uuid import UUID
 
-    from ledger.operations import exports, integrity, logs, retention
-    from ledger.operations.record import Actor
-    from ledger.rules.retention import HoldScope
-    from ledger.tenancy import tenancy
-    from tests.seals import seal_up
+    from ledger.db import tenancy
+    from ledger.exports.operations import exports
+    from ledger.log.operations import logs
+    from ledger.record.operations import Actor
+    from ledger.retention.operations import retention
+    from ledger.retention.rules.retention import HoldScope
+    from ledger.verification import operations as verification_operations
+    from tests.support.seals import seal_up
 
     tenant, at = site.stage.tenant, datetime.now(UTC)
     by = Actor("person", UUID(int=7))
     with tenancy(tenant):
-        integrity.start(tenant_id=tenant, by=by, at=at)
+        verification_operations.start(tenant_id=tenant, by=by, at=at)
         exports.request(tenant_id=tenant, wanted={}, by=by, at=at)
         retention.place_hold(tenant_id=tenant, scope=HoldScope.ALL, value="", reason="A court.", by=by, at=at)
     seal_up()
@@ -148,26 +153,26 @@ def stray_of(site):
     """The case of an effect that nobody gated."""
     from datetime import UTC, datetime
 
-    from ledger.operations import book
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
+    from ledger.catalogue.operations import registration
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
     from reviews import queries
-    from reviews.operations import strays
-    from reviews.rules.ungated import Change
+    from reviews.observations.operations import ungated_effects
+    from reviews.observations.rules.ungated_effects import Change
 
     at, tenant = datetime.now(UTC), site.stage.tenant
     shown = {"id": 17, "operation": "refund", "actor": "clerk-ines"}
     change = Change(place="17", at=at, operation="refund", actor="clerk-ines", target="order/EX-1", shown=shown)
     with tenancy(tenant):
-        system = book.register_system(
+        system = registration.register_system(
             tenant_id=tenant, name="desk", pattern="databases", settings={}, actor=ledger.SYSTEM, at=at
         )
-        strays.tell(tenant, system, change, at=at)
+        ungated_effects.tell(tenant, system, change, at=at)
         return next(each.id for each in queries.cases(tenant) if each.action_id is None)
 
 
 def incident_of(site, case):
-    from ledger.tenancy import tenancy
+    from ledger.db import tenancy
     from reviews import queries
 
     with tenancy(site.stage.tenant):
@@ -177,10 +182,10 @@ def incident_of(site, case):
 def batch_of(site, case):
     from datetime import UTC, datetime
 
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
-    from reviews.operations import batches
-    from reviews.rules.batches import Kind
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+    from reviews.cases.operations import batches
+    from reviews.cases.rules.batches import Kind
 
     by = ledger.Actor("person", site.stage.person("operator").actor_id)
     order = {"kind": Kind.COMMENT, "wanted": {"text": "Look at the statement."}, "selected": [case.id]}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from approvals.queries import approvers
-from ledger.tenancy import tenancy
+from approvals.voting.queries import approvers
+from ledger.db import tenancy
 from tests.browser.chromium import axe
 from tests.browser.test_accessible import RULES
-from tests.scenes import PASSWORD
+from tests.support.scenes import PASSWORD
 
 SECURE = {
     "protocol": "ctap2",

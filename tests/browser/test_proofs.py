@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.seals import seal_up
+from tests.support.seals import seal_up
 
 STEPS = "[data-part=place] [data-proof-steps] li"
 

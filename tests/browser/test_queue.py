@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenes import PASSWORD
+from tests.support.scenes import PASSWORD
 
 
 @pytest.fixture

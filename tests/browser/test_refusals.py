@@ -44,9 +44,9 @@ def test_a_refused_page_can_be_read_again_and_hears_of_changes(people, site):
 def claim(site, case):
     from datetime import UTC, datetime
 
-    from ledger.operations import record as ledger
-    from ledger.tenancy import tenancy
-    from reviews.operations import casework
+    from ledger.db import tenancy
+    from ledger.record import operations as ledger
+    from reviews.cases.operations import casework
 
     by = ledger.Actor("person", site.stage.person("operator").actor_id)
     with tenancy(site.stage.tenant):

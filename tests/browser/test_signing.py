@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.scenes import PASSWORD
+from tests.support.scenes import PASSWORD
 
 VIRTUAL = {
     "protocol": "ctap2",
@@ -26,8 +26,8 @@ class Passkey:
     """A virtual authenticator of Chromium that holds a key which a second person has confirmed."""
 
     def __init__(self, person: Any, name: str = "") -> None:
-        from tests.authenticators import Authenticator
-        from tests.signing import enrolled
+        from tests.support.outside.authenticators import Authenticator
+        from tests.support.signing import enrolled
 
         stage = person.site.stage
         self.person = person
@@ -65,17 +65,17 @@ def at_approval(people: Any, site: Any, **options: Any) -> tuple[Any, Any, Any]:
 
 
 def vote_of(site: Any, approval: Any) -> Any:
-    from approvals.queries import voting
-    from ledger.tenancy import tenancy
+    from approvals.voting.queries import votes
+    from ledger.db import tenancy
 
     with tenancy(site.stage.tenant):
-        found = voting.votes_of(site.stage.tenant, approval.id)
+        found = votes.votes_of(site.stage.tenant, approval.id)
     return found[0] if found else None
 
 
 def change(site: Any, approval: Any, **columns: Any) -> None:
     from approvals.models import Approval
-    from ledger.tenancy import tenancy
+    from ledger.db import tenancy
 
     with tenancy(site.stage.tenant):
         Approval.objects.filter(tenant_id=site.stage.tenant, id=approval.id).update(**columns)
@@ -95,7 +95,7 @@ def test_a_passkey_signs_a_vote(people, site):
 
 def test_the_signature_is_checked_again_from_an_exported_bundle(people, site):
     """B30: offline, by the file that an outsider has, and by nothing else."""
-    from tests import exported
+    from tests.support import exported
 
     person, _, _ = at_approval(people, site)
     person.page.get_by_role("button", name="Approve this refund").click()

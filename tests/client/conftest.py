@@ -15,10 +15,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from console import servers
+from console.local import servers
 from counterfoil.agent import Agent
-from counterfoil.lease import Lease
-from counterfoil.trace import new_trace
+from counterfoil.execution.lease import Lease
+from counterfoil.transport.trace import new_trace
 from counterfoil.work import Work
 from example import shop as example_shop
 from example.shop import Shop

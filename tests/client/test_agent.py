@@ -7,9 +7,9 @@ import pytest
 
 from counterfoil import problems
 from counterfoil.agent import Agent, AsyncAgent, Call
-from counterfoil.backoff import Backoff
 from counterfoil.connection import Connection
-from counterfoil.trace import Trace, new_trace, read_trace
+from counterfoil.transport.backoff import Backoff
+from counterfoil.transport.trace import Trace, new_trace, read_trace
 from tests.client.consoles import Answer, refusal, stand_in
 
 SESSION = {

@@ -10,7 +10,7 @@ import pytest
 from example import registration
 from example.cases import BY_NAME, TABLE
 from example.executor import TOOLS
-from ledger.rules import contract, expressions
+from ledger.catalogue.rules import contract, expressions
 
 DOCUMENTS = registration.contracts()
 _names = pytest.mark.parametrize("document", DOCUMENTS, ids=[one["name"] for one in DOCUMENTS])

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.events import Event, Feed
+from counterfoil.transport.events import Event, Feed
 
 ONE = b'id: 1.a\nevent: action\ndata: {"state": "PENDING"}\n\n'
 

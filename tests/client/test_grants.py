@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from counterfoil.canonical import canonical, digest
+from counterfoil.execution.grants import GrantRefused, Holder, KeySet, KeysUnknown, Memory, check_payload, verify
 from counterfoil.executor import Executor, Order
-from counterfoil.grants import GrantRefused, Holder, KeySet, KeysUnknown, Memory, check_payload, verify
 from counterfoil.proof import ExecutorKey, encode
 from counterfoil.work import succeeded
 from tests.client.consoles import JWKS, KEY, PAYLOAD, Answer, claims_of, granted, stand_in, started
@@ -44,7 +44,7 @@ def test_a_grant_for_this_executor_holds():
 
 @pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda vector: vector["name"])
 def test_the_shared_vectors_come_out_as_they_say(vector):
-    """The console's own rules are held against the same file (tests/rules/test_grants.py)."""
+    """The console's own rules are held against the same file (tests/rules/execution/test_grants.py)."""
     holder = Holder(VECTORS["issuer"], VECTORS["executor_id"], VECTORS["thumbprint"], VECTORS["environment"])
     keys = KeySet(lambda: VECTORS["jwks"])
     if vector["code"] is None:

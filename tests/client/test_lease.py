@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterfoil.lease import Lease, LeaseOver
+from counterfoil.execution.lease import Lease, LeaseOver
 
 
 class Clock:

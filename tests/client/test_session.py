@@ -10,8 +10,8 @@ import pytest
 
 from counterfoil.agent import Agent, AsyncAgent, Call
 from counterfoil.answers import NextStep, Question
-from counterfoil.backoff import Backoff
 from counterfoil.problems import BodyRefused, ConsoleFault, NotNow, Unreachable
+from counterfoil.transport.backoff import Backoff
 from tests.client.consoles import Answer, refusal, stand_in
 from tests.client.sessions import COMPLETED, NOT_EXECUTED, WAITING, a_day, accepted, refused, stands
 

@@ -7,7 +7,7 @@ import hashlib
 import psycopg
 import pytest
 
-from counterfoil.lease import LeaseOver
+from counterfoil.execution.lease import LeaseOver
 from counterfoil.work import NothingSent
 from example import faults, shop, tools
 from example.faults import Fault

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from counterfoil.signature import described
+from counterfoil.execution.signature import described
 
 
 class Line(TypedDict):

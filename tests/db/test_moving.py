@@ -17,16 +17,17 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from psycopg import errors, sql
 
-from console import servers
+from console.local import servers
 from console.management.commands.prepare_database import LAST_OF_THE_OLD
-from ledger.operations import record as ledger
-from ledger.queries import acting, fences
-from ledger.tenancy import tenancy
-from tests.builders import propose
+from ledger.actions.queries import actions
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.verification.queries import fences
 from tests.conftest import Run, _use, new_database
-from tests.db.records import executing, fill
-from tests.erasing import decided, erase
-from tests.seals import guard_file, seal_up
+from tests.db.record.records import executing, fill
+from tests.support.builders import propose
+from tests.support.erasing import decided, erase
+from tests.support.seals import guard_file, seal_up
 
 DOCS = Path(__file__).parents[2] / "docs" / "deploy.md"
 SECTION = "### From the last version before the `.sql` files"
@@ -169,7 +170,7 @@ def test_a_database_that_ran_all_of_the_old_migrations_is_taken_over(tables_and_
     assert fences.missing() == []
     record = fill("orchid")
     with tenancy(record.tenant):
-        assert acting.action(record.tenant, record.action.id) is not None
+        assert actions.action(record.tenant, record.action.id) is not None
     slugs = tables_and_fences.execute("SELECT slug FROM ledger_tenant ORDER BY 1").fetchall()
     assert slugs == [("before",), ("orchid",)]
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from ledger.queries import fences
-from ledger.rules.lifecycle import MACHINES, states
+from ledger.record.rules.lifecycle import MACHINES, states
+from ledger.verification.queries import fences
 
 ROOT = Path(__file__).parents[2]
 APPS = ("ledger", "approvals", "reviews", "console")
@@ -153,7 +153,7 @@ def test_the_database_has_the_transitions_of_the_rules_and_no_others(owner):
 
 
 def test_every_fence_of_the_database_is_one_that_each_start_looks_at(owner):
-    """So that a table which becomes append-only cannot be forgotten in `ledger.queries.fences`."""
+    """So that a table which becomes append-only cannot be forgotten in `ledger.verification.queries.fences`."""
     rows = owner.execute(
         "SELECT c.relname::text, t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
         " WHERE NOT t.tgisinternal AND NOT c.relispartition"

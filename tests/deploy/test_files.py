@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from console.installation import ROOT
+from console.local.installation import ROOT
 from tests.deploy.units import UNITS, lines_of, moved
 
 FILE = ROOT / "deploy" / "compose.yaml"

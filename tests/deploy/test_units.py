@@ -17,9 +17,9 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import psycopg
 import pytest
 
-from console import processes, servers
-from console.installation import ROOT
-from console.keys import ensure_keys, ensure_log_key
+from console.local import processes, servers
+from console.local.installation import ROOT
+from console.local.keys import ensure_keys, ensure_log_key
 from tests.deploy.units import UNITS, Unit, moved, unit
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: int(each.parent.name))

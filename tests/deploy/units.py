@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from console.installation import ROOT
+from console.local.installation import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ledger.rules.lifecycle import State
+from ledger.record.rules.lifecycle import State
+from reviews.reporting.rules.report import _ABSENT, _CONTRADICTED, _TEXTS, ALLOWED, Code
 from reviews.rules.guard.records import Ground, Record, Tool
 from reviews.rules.guard.verdict import Verdict, judge
-from reviews.rules.report import _ABSENT, _CONTRADICTED, _TEXTS, ALLOWED, Code
 
 CORPUS = Path(__file__).parent / "corpus"
 Span = tuple[int, int]

@@ -20,11 +20,11 @@ from uuid import uuid4
 import httpx
 import psycopg
 
-from console import live_example, servers
-from console.installation import ROOT, Installation
-from console.keys import write_private
-from console.live_example import Words
-from console.processes import Child, Supervisor, tail, wait_until
+from console.local import live_example, servers
+from console.local.installation import ROOT, Installation
+from console.local.keys import write_private
+from console.local.live_example import Words
+from console.local.processes import Child, Supervisor, tail, wait_until
 from counterfoil.agent import Agent, Call
 from counterfoil.answers import CallResult
 from example.cases import BY_NAME
@@ -240,7 +240,7 @@ class Ground:
         self.until(self._reads, lambda: "no worker reads what is due")
 
     def _reads(self) -> bool:
-        from reviews.operations.polling import SLOW_LOCK
+        from reviews.readback.operations.polling import SLOW_LOCK
 
         with psycopg.connect(self.database_url()) as connection:
             query = (

@@ -17,7 +17,7 @@ from example.cases import BY_NAME
 from example.stage import Sent
 from tests.journeys.ground import Ground, moves
 
-REPORTS = json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())["by_state"]
+REPORTS = json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())["by_state"]
 
 STARTED = ("PROPOSED", "VALIDATED", "EXECUTING")
 SEEN = (*STARTED, "PENDING")

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from console.installation import ROOT
-from ledger.guard import read_keys
-from ledger.rules import notes
+from console.local.installation import ROOT
+from ledger.log.rules import notes
+from ledger.log.signer_state import read_keys
 from tests.journeys.ground import Ground
 
 NEEDED = ("cryptography", "cffi", "pycparser")

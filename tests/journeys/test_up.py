@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from console.installation import ROOT
-from console.processes import has_ended, wait_until
-from console.servers import free_port
-from console.startup import OTHER_ROLES
+from console.local.installation import ROOT
+from console.local.processes import has_ended, wait_until
+from console.local.servers import free_port
+from console.local.startup import OTHER_ROLES
 
 WITHIN_S = 60.0
 

@@ -15,8 +15,8 @@ import anyio
 import httpx
 import pytest
 
-from console.installation import ROOT
-from console.keys import write_private
+from console.local.installation import ROOT
+from console.local.keys import write_private
 from counterfoil.mcp import command
 from tests.conftest import Run, Stack, new_database, new_stack
 from tests.journeys.ground import Caller, sign_in

@@ -18,7 +18,7 @@ from anyio import to_thread
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from console.servers import free_port
+from console.local.servers import free_port
 from tests.conftest import Stack
 from tests.mcp import vault
 from tests.mcp.conftest import Bench, word

@@ -8,7 +8,7 @@ import pytest
 from counterfoil.mcp import drafts
 from counterfoil.mcp.settings import BadSettings, load
 from counterfoil.mcp.surface import Fate, Registered, pin, survey
-from ledger.rules import contract as contracts
+from ledger.catalogue.rules import contract as contracts
 
 SCHEMA = {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}}
 

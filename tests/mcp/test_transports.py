@@ -17,7 +17,7 @@ import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from console.servers import free_port
+from console.local.servers import free_port
 from counterfoil.mcp.settings import load
 from tests.mcp import servers
 from tests.mcp.conftest import word

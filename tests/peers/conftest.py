@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.peers.bao import bao, server
-from tests.peers.desk import desk, prepared
-from tests.peers.fleet import fleet, on_v1, on_v2
-from tests.peers.library import library
-from tests.peers.planner import planner
-from tests.peers.post import post
-from tests.peers.processor import careful, careless
-from tests.peers.sumdb import sumdb
-from tests.peers.tracker import issue, tracker
-from tests.peers.tryton import shop, tryton
+from tests.peers.support.bao import bao, server
+from tests.peers.support.desk import desk, prepared
+from tests.peers.support.fleet import fleet, on_v1, on_v2
+from tests.peers.support.library import library
+from tests.peers.support.planner import planner
+from tests.peers.support.post import post
+from tests.peers.support.processor import careful, careless
+from tests.peers.support.sumdb import sumdb
+from tests.peers.support.tracker import issue, tracker
+from tests.peers.support.tryton import shop, tryton
 
 if TYPE_CHECKING:
-    from tests.peers.path import Office
+    from tests.peers.support.path import Office
 
 
 __all__ = [
@@ -47,6 +47,6 @@ __all__ = [
 @pytest.fixture
 def office(db: None, secrets_dir: Path) -> Office:
     """A tenant in the test's own transaction; what its tools do to a peer is outside of it."""
-    from tests.peers.path import Office
+    from tests.peers.support.path import Office
 
     return Office(secrets_dir)

@@ -6,17 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ledger.rules.contract import Polling
-from ledger.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
-from ledger.rules.entry import amend, with_blocks
-from ledger.rules.envelope import instant
-from ledger.rules.lifecycle import State, step
-from ledger.rules.remedies import Recovery, Relation, Remedy
-from reviews.rules.facts import Facts, Inputs
-from reviews.rules.observe import Observation, Status
-from reviews.rules.reading import Consistency, Effect, Reading
-from reviews.rules.report import ALLOWED
-from reviews.rules.verification import Outcome, run
+from ledger.catalogue.rules.contract import Polling
+from ledger.catalogue.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
+from ledger.catalogue.rules.remedies import Recovery, Relation, Remedy
+from ledger.record.rules.entry import amend, with_blocks
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State, step
+from reviews.observations.rules.observe import Observation, Status
+from reviews.reconciliation.rules.facts import Facts, Inputs
+from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+from reviews.reporting.rules.report import ALLOWED
+from reviews.verification.rules.verification import Outcome, run
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 HORIZON = START + timedelta(seconds=60)
@@ -198,7 +198,7 @@ def _ledger() -> dict[State, dict[str, list[str]]]:
     import json
     from importlib.resources import files
 
-    document = json.loads(files("reviews.rules").joinpath("reporting.json").read_bytes())
+    document = json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())
     return {State(state): row["ledger"] for state, row in document["by_state"].items()}
 
 

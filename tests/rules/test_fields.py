@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.rules import contract as contracts
-from ledger.rules.contract import BadContract, Contract
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.contract import BadContract, Contract
 from ledger.rules.fields import Field, Source, compare_fields
 from ledger.rules.value_comparison import Notation, same_value
 

@@ -4,7 +4,7 @@ import pytest
 
 from console.transcripts import contracts
 from console.transcripts.acts import Trust, state_of
-from ledger.rules import contract
+from ledger.catalogue.rules import contract
 from tests.transcripts.recordings import TOOLS, agent, asks, run, user
 
 ID = "ABC123"

@@ -6,7 +6,7 @@ import pytest
 
 from console.transcripts import contracts, wording
 from console.transcripts.contracts import NoContracts, RefusedContracts
-from ledger.rules.effects import SideEffectClass
+from ledger.catalogue.rules.effects import SideEffectClass
 
 CANCEL = {
     "type": "object",

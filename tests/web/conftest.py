@@ -15,7 +15,7 @@ import pytest
 @pytest.fixture
 def founded(db: None) -> UUID:
     """A tenant with its first event and default policies."""
-    from tests.callers import found
+    from tests.support.callers import found
 
     return found("orchid")
 
@@ -23,50 +23,50 @@ def founded(db: None) -> UUID:
 @pytest.fixture
 def elsewhere(db: None) -> UUID:
     """Somebody else's tenant, founded alike."""
-    from tests.callers import found
+    from tests.support.callers import found
 
     return found("willow")
 
 
 @pytest.fixture
 def agent(founded: UUID) -> Any:
-    from tests.callers import key_for
+    from tests.support.callers import key_for
 
     return key_for(founded, "agent")
 
 
 @pytest.fixture
 def operator_key(founded: UUID) -> Any:
-    from tests.callers import key_for
+    from tests.support.callers import key_for
 
     return key_for(founded, "oper")
 
 
 @pytest.fixture
 def executor_key(founded: UUID) -> Any:
-    from tests.callers import key_for
+    from tests.support.callers import key_for
 
     return key_for(founded, "exec")
 
 
 @pytest.fixture
 def reviewer(founded: UUID) -> Any:
-    from tests.callers import person_for
+    from tests.support.callers import person_for
 
     return person_for(founded, "reviewer")
 
 
 @pytest.fixture
 def operator(founded: UUID) -> Any:
-    from tests.callers import person_for
+    from tests.support.callers import person_for
 
     return person_for(founded, "operator")
 
 
 @pytest.fixture
 def stage(db: None) -> Any:
-    """A tenant whose agent and executor can be sent anywhere; see tests/scenes.py."""
-    from tests.scenes import set_up
+    """A tenant whose agent and executor can be sent anywhere; see tests/support/scenes.py."""
+    from tests.support.scenes import set_up
 
     return set_up("orchid")
 
@@ -81,7 +81,7 @@ def unhurried(settings: Any) -> Any:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The clock of views and tasks, to be put forward."""
-    from tests.workshop import Clock
+    from tests.support.api_tenant import Clock
 
     clock = Clock()
     monkeypatch.setattr("django.utils.timezone.now", clock.now)
@@ -91,7 +91,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def shop(db: None, secrets_dir: Path, tmp_path: Path) -> Any:
     """A tenant at work on a folder in which the document to delete still lies."""
-    from tests.workshop import workshop
+    from tests.support.api_tenant import workshop
 
     root = tmp_path / "documents"
     (root / "policies").mkdir(parents=True)
@@ -105,7 +105,7 @@ def shop(db: None, secrets_dir: Path, tmp_path: Path) -> Any:
 @pytest.fixture(scope="session")
 def open_till(cluster: Any) -> Any:
     """Two real databases that the console is to read: refunds, and the books that follow them."""
-    from tests.till import opened
+    from tests.support.refund_shop import opened
 
     with opened(cluster) as till:
         yield till
@@ -121,6 +121,6 @@ def till(open_till: Any) -> Any:
 @pytest.fixture
 def counter(db: None, secrets_dir: Path, till: Any) -> Any:
     """A tenant whose agent refunds orders at the till; nothing is registered yet."""
-    from tests.till import counter
+    from tests.support.refund_shop import counter
 
     return counter("orchid", till)

@@ -12,9 +12,9 @@ from typing import Any
 from django.test import Client
 from fido2.utils import websafe_decode
 
-from tests.probes import filled, pages
-from tests.signing import device
-from tests.web.test_signing_in import again, sign_in, with_app
+from tests.support.probes import filled, pages
+from tests.support.signing import device
+from tests.web.people.test_signing_in import again, sign_in, with_app
 
 # JSON and streams for programs.
 FOR_PROGRAMS = {"jwks", "healthz", "readyz", "stream", "session-stream"}

@@ -13,8 +13,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from approvals.operations import grant_keys
-from ledger.rules.refusals import Refused
+from approvals.execution.operations import grant_keys
+from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):

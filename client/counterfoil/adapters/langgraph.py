@@ -21,8 +21,8 @@ from langgraph.types import interrupt
 from counterfoil.adapters.offer import call_of, carried, held, looked, offered
 from counterfoil.agent import AsyncSession, Call, Session, SessionAsking
 from counterfoil.answers import Outcome, Tool
-from counterfoil.request import Plan
 from counterfoil.telling import CHECK, told_as_text
+from counterfoil.transport.request import Plan
 
 State = Mapping[str, Any]
 Update = dict[str, list[Any]]

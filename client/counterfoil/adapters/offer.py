@@ -18,8 +18,8 @@ from counterfoil.agent import Call, SessionAsking
 from counterfoil.answers import CallResult, Outcome, Tool
 from counterfoil.canonical import read
 from counterfoil.problems import BodyRefused, NotFound
-from counterfoil.request import Plan
 from counterfoil.telling import CHECK
+from counterfoil.transport.request import Plan
 
 _ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 _NO_SUCH = "There is no such action of yours."

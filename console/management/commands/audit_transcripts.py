@@ -35,11 +35,11 @@ from console.transcripts.offers import Offers
 from console.transcripts.page import Gravest
 from console.transcripts.records import Conversation, Fault
 from console.transcripts.totals import Totals, severity
-from ledger.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused
 
 if TYPE_CHECKING:
     # It needs an installation, which the command itself does not.
-    from console.recordings.importing import Importer, Incoming
+    from console.transcripts.recordings.importing import Importer, Incoming
 
 MOST_FAULTS = 1_000
 WIDTH = 30
@@ -248,7 +248,7 @@ def _importer(options: dict[str, Any], trust: Trust, given: Catalogue) -> Import
         raise CommandError("--import needs --tenant: whose console is it for?", returncode=2)
     if not apps.ready:
         raise CommandError("--import was not seen in time; write it in full.", returncode=2)
-    from console.recordings.importing import importer
+    from console.transcripts.recordings.importing import importer
 
     try:
         return importer(options["tenant"], username=options["username"], trust=trust, given=given)

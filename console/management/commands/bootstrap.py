@@ -22,10 +22,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from console import operations
-from ledger.operations import book
-from ledger.operations import record as ledger
-from ledger.queries import record as ledger_queries
+from console.accounts import operations as accounts_operations
+from ledger.catalogue.operations import registration
+from ledger.record import operations as ledger
+from ledger.record.queries import events as ledger_queries
 
 SLUG = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 PASSWORD_BYTES = 15
@@ -54,20 +54,22 @@ class Command(BaseCommand):
 def found(*, slug: str, name: str, at: datetime) -> dict[str, Any]:
     """Write everything, in the caller's transaction; the answer holds what to show once."""
     host = urlsplit(settings.COUNTERFOIL_PUBLIC_URL).hostname or "localhost"
-    tenant = book.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
+    tenant = registration.found_tenant(tenant_id=ledger.new_id(at), slug=slug, name=name, host=host, at=at)
     return {
         "tenant": {"id": str(tenant.id), "slug": tenant.slug, "name": tenant.name, "origin": tenant.origin},
-        "people": [_add_person(tenant.id, slug, role, at=at) for role in operations.ROLES],
+        "people": [_add_person(tenant.id, slug, role, at=at) for role in accounts_operations.ROLES],
         "keys": {
-            kind: operations.create_key(tenant_id=tenant.id, kind=kind, name=f"first {kind}", by=ledger.SYSTEM, at=at)
-            for kind in operations.KEY_KINDS
+            kind: accounts_operations.create_key(
+                tenant_id=tenant.id, kind=kind, name=f"first {kind}", by=ledger.SYSTEM, at=at
+            )
+            for kind in accounts_operations.KEY_KINDS
         },
     }
 
 
 def _add_person(tenant_id: UUID, slug: str, role: str, *, at: datetime) -> dict[str, str]:
     username, password = f"{role}@{slug}", secrets.token_urlsafe(PASSWORD_BYTES)
-    member = operations.add_member(
+    member = accounts_operations.add_member(
         tenant_id=tenant_id,
         username=username,
         password=password,

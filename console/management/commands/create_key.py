@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from console import operations
-from ledger.operations import record as ledger
-from ledger.queries import record as queries
+from console.accounts import operations as accounts_operations
+from ledger.record import operations as ledger
+from ledger.record.queries import events as queries
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("kind", choices=operations.KEY_KINDS)
+        parser.add_argument("kind", choices=accounts_operations.KEY_KINDS)
         parser.add_argument("--tenant", required=True, metavar="SLUG")
         parser.add_argument("--name", default="", help="what people call it")
         parser.add_argument(
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         # Shown before the commit: a crash in between leaves a key that opens nothing, not one that nobody knows.
         with transaction.atomic():
             try:
-                secret = operations.create_key(
+                secret = accounts_operations.create_key(
                     tenant_id=known.id,
                     kind=kind,
                     name=name or kind,
@@ -52,7 +52,7 @@ class Command(BaseCommand):
                     scopes=scope,
                     expires_at=at + timedelta(days=expires) if expires is not None else None,
                 )
-            except operations.UnknownScope as unknown:
+            except accounts_operations.UnknownScope as unknown:
                 raise CommandError(unknown.detail) from None
             self.stdout.write(secret)
             self.stdout.flush()

@@ -16,14 +16,14 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from console import exporting
-from ledger.operations import exports
-from ledger.operations import record as ledger
-from ledger.queries import exports as stored
-from ledger.queries import record
-from ledger.rules.exporting import FORMATS
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from console.pages.exports import public_keys
+from ledger.db import tenancy
+from ledger.exports import queries as stored
+from ledger.exports.operations import exports
+from ledger.exports.rules.export_requests import FORMATS
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 PAUSE_S = 0.5
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("--resume", type=UUID, metavar="ID", help="go on with an export that was interrupted")
 
     def handle(self, *args: Any, tenant: str, out: Path, **options: Any) -> None:
-        found = record.tenant(tenant)
+        found = events.tenant(tenant)
         if found is None:
             raise CommandError(f"There is no tenant {tenant}.", returncode=2)
         try:
@@ -79,7 +79,7 @@ class Command(BaseCommand):
 
     def _make(self, tenant_id: UUID, export_id: UUID, *, verbosity: int) -> None:
         while True:
-            moved = exporting.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
+            moved = public_keys.advance(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
             with tenancy(tenant_id):
                 row = stored.export(tenant_id, export_id)
             if row is None:

@@ -18,13 +18,13 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.rules import registry
-from console import contracts
-from ledger.queries import record
-from ledger.rules.contract import Contract, read
-from ledger.rules.lint import Finding
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from approvals.agents.rules import registry
+from console.pages.contracts import contract_check
+from ledger.catalogue.rules.contract import Contract, read
+from ledger.catalogue.rules.lint import Finding
+from ledger.db import tenancy
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 Told = dict[str, str]
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
 
 def _tenant_named(slug: str) -> UUID:
-    found = record.tenant(slug)
+    found = events.tenant(slug)
     if found is None:
         raise CommandError(f"There is no tenant {slug}.")
     return found.id
@@ -89,7 +89,7 @@ def _document(file: str, text: str) -> dict[str, Any]:
 
 def _of(document: dict[str, Any], tenant_id: UUID | None) -> Iterator[Told]:
     try:
-        contract = contracts.validated(document)
+        contract = contract_check.validated(document)
     except Refused as refusal:
         faults = refusal.errors or [{"path": "", "code": refusal.code, "detail": refusal.detail}]
         yield from ({"level": "error"} | {key: str(each[key]) for key in ("code", "path", "detail")} for each in faults)
@@ -102,8 +102,8 @@ def _findings(contract: Contract, tenant_id: UUID | None) -> tuple[Finding, ...]
     if tenant_id is None:
         return contract.findings
     with tenancy(tenant_id):
-        weaker = contracts.find_weaker(tenant_id, contract)
-        return (*contracts.findings_now(contract, contracts.registered_systems(tenant_id)), *weaker)
+        weaker = contract_check.find_weaker(tenant_id, contract)
+        return (*contract_check.findings_now(contract, contract_check.registered_systems(tenant_id)), *weaker)
 
 
 def _line(told: Told) -> str:

@@ -13,15 +13,15 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from approvals.queries import approvers
+from approvals.voting.queries import approvers
+from console.accounts.members import operations as people
+from console.accounts.members import queries as members
+from console.accounts.members.rules import ROLES, change_of
 from console.models import Membership
-from console.people import operations as people
-from console.people import queries as members
-from console.people.rules import ROLES, change_of
-from ledger.operations import record as ledger
-from ledger.queries import record as queries
-from ledger.rules.refusals import Refused
-from ledger.tenancy import tenancy
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events as queries
+from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):

@@ -1,7 +1,8 @@
 """Make the database ready for one release: migrate as the owner, then hand each role its rights.
 
 Runs as the role of DATABASE_OWNER_URL, on an embedded or an outside server, and grants to the role of DATABASE_URL and
-to the others of `console/rights.py`. It may be run again at any time: it ends with exactly the rights written there.
+to the others of `console/local/rights.py`. It may be run again at any time: it ends with exactly the rights written
+there.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from django.db import connections, transaction
 from django.db.utils import OperationalError
 from psycopg import sql
 
-from console import key_database
-from console.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
+from console.local import key_database
+from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, SEQUENCER_RIGHTS, TABLES, Rights
 
 PARTITIONS_AHEAD_MONTHS = 3
 # How the migrations ended before there were two per app; a database that stopped earlier lacks columns of 0001_initial.

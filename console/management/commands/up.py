@@ -19,10 +19,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from console.installation import Installation, here, port_is_free
-from console.processes import Ended, ProcessFailed, Supervisor, stop_leftovers
-from console.servers import ServerFailed
-from console.startup import Startup
+from console.local.installation import Installation, here, port_is_free
+from console.local.processes import Ended, ProcessFailed, Supervisor, stop_leftovers
+from console.local.servers import ServerFailed
+from console.local.startup import Startup
 
 
 class Busy(Exception):

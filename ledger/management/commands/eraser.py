@@ -17,10 +17,10 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
-from ledger.operations import erasure
-from ledger.queries import erasure as queries
-from ledger.queries import record
-from ledger.tenancy import tenancy
+from ledger.db import tenancy
+from ledger.record.queries import events
+from ledger.retention import queries
+from ledger.retention.operations import erasure
 
 EVERY_S = 5.0
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         done = 0
         try:
             close_old_connections()
-            for tenant in record.tenants():
+            for tenant in events.tenants():
                 with tenancy(tenant.id):
                     waiting = queries.to_execute(tenant.id)
                 for erasure_id in waiting:

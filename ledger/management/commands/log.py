@@ -19,10 +19,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from ledger import guard as guards
-from ledger.operations import logs, sequencing
-from ledger.queries import record
-from ledger.rules import notes
+from ledger.log import signer_state as guards
+from ledger.log.operations import logs, sequencer
+from ledger.log.rules import notes
+from ledger.record.queries import events
 
 
 class Command(BaseCommand):
@@ -73,9 +73,9 @@ class Command(BaseCommand):
         with guards.Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
             epoch = guard.raise_epoch()
-            signer = sequencing.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
-            for tenant in record.tenants():
-                origin = sequencing.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
+            signer = sequencer.Signer(guards.read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+            for tenant in events.tenants():
+                origin = sequencer.reopen(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
                 opened += [origin] if origin else []
         told = [f"Opened {origin}" for origin in opened] or ["Every log continues what was signed."]
         return "\n".join([f"Epoch {epoch}: no grant from before is good any more.", *told])
@@ -89,5 +89,5 @@ def _announced(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[s
 
     return sum(
         logs.announce_key(tenant_id=each.id, kind=kind, key=vkey, detail=detail, at=timezone.now())
-        for each in record.tenants()
+        for each in events.tenants()
     )

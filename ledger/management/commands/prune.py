@@ -1,4 +1,4 @@
-"""`manage.py prune [--month y2019m03]`: take whole months of events away (ledger.operations.pruning).
+"""`manage.py prune [--month y2019m03]`: take whole months of events away (ledger.retention.operations.pruning).
 
 Run by hand as the owner of the tables: DATABASE_URL is that of the owner. Without `--month` every month is tried, the
 oldest first, and what may not go yet says why. There is no way back but a backup.
@@ -12,9 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from ledger.operations import pruning
-from ledger.queries import record
-from ledger.rules.refusals import Refused
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+from ledger.retention.operations import pruning
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         found = [each for each in pruning.months() if month in (None, each.name)]
         if month is not None and not found:
             raise CommandError(f"There is no partition of {month}.")
-        tenants = [tenant.id for tenant in record.tenants()]
+        tenants = [tenant.id for tenant in events.tenants()]
         for each in found:
             if each.ended_at > timezone.now():
                 continue

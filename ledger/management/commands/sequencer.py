@@ -22,13 +22,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, IntegrityError, OperationalError, connection
 from django.utils import timezone
 
-from ledger.guard import Guard, read_keys
-from ledger.operations import logs, sequencing
-from ledger.queries import log as queries
-from ledger.queries import record
-from ledger.rules import checkpoint, notes
-from ledger.rules.refusals import Refused
-from ledger.rules.signing import Signed
+from ledger.log.operations import logs
+from ledger.log.operations import sequencer as sequencer_operations
+from ledger.log.queries import log as queries
+from ledger.log.rules import checkpoint, notes
+from ledger.log.rules.signing import Signed
+from ledger.log.signer_state import Guard, read_keys
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, once: bool = False, adopt: str | None = None, **options: Any) -> None:
         try:
             with Guard(settings.COUNTERFOIL_GUARD, epoch=settings.COUNTERFOIL_EPOCH) as guard:
-                signer = sequencing.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+                signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
                 if adopt is not None:
                     self.stdout.write(adopted(Path(adopt), signer))
                     return
@@ -64,7 +65,7 @@ class Command(BaseCommand):
             raise CommandError(f"The log key or the guard cannot be used: {error}") from None
 
 
-def adopted(file: Path, signer: sequencing.Signer) -> str:
+def adopted(file: Path, signer: sequencer_operations.Signer) -> str:
     """Restart a log whose guard is lost from a checkpoint that this key has signed; says which."""
     try:
         note = notes.parse(file.read_bytes())
@@ -79,7 +80,7 @@ def adopted(file: Path, signer: sequencing.Signer) -> str:
 class Sequencer:
     """The loop of one process."""
 
-    def __init__(self, signer: sequencing.Signer) -> None:
+    def __init__(self, signer: sequencer_operations.Signer) -> None:
         self.signer = signer
         self.ended = False
         self.leads = False
@@ -113,7 +114,7 @@ class Sequencer:
         due = time.monotonic() - self.swept >= SWEEP_S
         if due:
             # A key may have been rotated meanwhile (`manage.py log`).
-            self.signer = sequencing.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.guard)
+            self.signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.guard)
             self.swept = time.monotonic()
         return BUSY_S if self.work(sweep=due) else IDLE_S
 
@@ -121,13 +122,15 @@ class Sequencer:
         """Take what waits; on a sweep also look at logs in which nothing waits: they may lack a signature."""
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
         waiting: dict[UUID, list[int]] = queries.waiting(but=stopped)
-        idle = {each.id: list[int]() for each in record.tenants() if each.id not in stopped} if sweep else {}
+        idle = {each.id: list[int]() for each in events.tenants() if each.id not in stopped} if sweep else {}
         return sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
         try:
-            return sequencing.drain(tenant_id=tenant_id, positions=positions, signer=self.signer, at=timezone.now())
-        except (sequencing.TipMoved, IntegrityError) as lost:
+            return sequencer_operations.drain(
+                tenant_id=tenant_id, positions=positions, signer=self.signer, at=timezone.now()
+            )
+        except (sequencer_operations.TipMoved, IntegrityError) as lost:
             # Somebody else leads meanwhile, and has taken these: nothing of ours was kept.
             logger.warning("Another sequencer has moved the log of %s on: %s", tenant_id, lost)
             return 0

@@ -1,11 +1,12 @@
 """`manage.py verify_ledger [--tenant SLUG]`: check every stored byte of the record, or name the first that is wrong.
 
 With `--log` it checks the Merkle log instead, a hundred times as fast: every leaf is hashed again from the bytes of its
-event, every tile and root is rebuilt, every checkpoint that was kept is compared (`ledger.rules.log_check`);
+event, every tile and root is rebuilt, every checkpoint that was kept is compared (`ledger.log.rules.log_check`);
 `--processes 2` divides it among processes, `--key` trusts these verifier keys and no others.
 
 Everything is read again as the application role: envelopes are hashed, chains followed, states replayed, commitments
-opened, heads and present views rebuilt and compared (`ledger.rules.verification`). It may run beside the console: what
+opened, heads and present views rebuilt and compared (`ledger.verification.rules.stored_record`). It may run beside
+the console: what
 is written meanwhile is left to the next run. Memory holds one range of subjects, whatever the record's size. On the
 first break it says one sentence and ends with 1; it ends with 2 when it could not look.
 """
@@ -23,18 +24,21 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from ledger import register
+from ledger.db import tenancy
+from ledger.log.queries import log
+from ledger.log.rules import notes
+from ledger.log.rules.log_check import LogBroken
 from ledger.management import log_check
 from ledger.models import Tenant
-from ledger.queries import erasure, log, storage
-from ledger.queries import record as queries
-from ledger.rules import notes, verification
-from ledger.rules.decisions import PolicyHistory
-from ledger.rules.envelope import Commitment
-from ledger.rules.log_check import LogBroken
-from ledger.rules.rebuilding import Happened, RecordTable, Row
-from ledger.rules.refusals import Refused
-from ledger.rules.verification import Emptied, Place, RecordBroken, StoredEvent, StoredHead, Walk
-from ledger.tenancy import tenancy
+from ledger.record.queries import events as queries
+from ledger.record.rules.envelope import Commitment
+from ledger.record.rules.refusals import Refused
+from ledger.retention import queries as retention_queries
+from ledger.verification.queries import storage
+from ledger.verification.rules import stored_record
+from ledger.verification.rules.decisions import PolicyHistory
+from ledger.verification.rules.rebuilding import Happened, RecordTable, Row
+from ledger.verification.rules.stored_record import Emptied, Place, RecordBroken, StoredEvent, StoredHead, Walk
 
 SUBJECTS, EVENTS, BLOBS = 100, 200, 16
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
@@ -145,14 +149,14 @@ def events_of(tenant_id: UUID, subject_id: UUID, *, upto: int = LAST_SEQ) -> Ite
     while page := storage.stored_events(tenant_id, after=place, upto=subject_id, limit=EVENTS):
         for stored in page:
             if stored.columns["seq"] <= upto:
-                yield verification.read_event(stored)
+                yield stored_record.read_event(stored)
         place = (subject_id, page[-1].columns["seq"])
 
 
 def _check_pruned(tenant_id: UUID) -> None:
     """As many subjects are listed as pruned as the events of the policy say, and no more."""
     with tenancy(tenant_id):
-        for policy, listed, told in erasure.pruned_counts(tenant_id):
+        for policy, listed, told in retention_queries.pruned_counts(tenant_id):
             if listed != told:
                 what = f"{listed} subjects are listed as pruned under it, and its events say {told}."
                 raise RecordBroken(Place("retention", str(policy)), "pruned", what)
@@ -219,9 +223,9 @@ class Range:
                 walks[subject] = self._walk(events, upto=heads[subject].columns["seq"])
         self._check_evidence(self.unread)
         for subject, head in heads.items():
-            verification.finish(walks[subject], head)
+            stored_record.finish(walks[subject], head)
             if head.place.kind in ("contract", "policy"):
-                verification.check_document(walks[subject], head, documents.get(subject))
+                stored_record.check_document(walks[subject], head, documents.get(subject))
         self._refuse_strays(evidence)
         self._check_rows()
         self.seen["subjects"] += len(heads)
@@ -231,9 +235,9 @@ class Range:
         """What was erased here, if the events of the requests say so too: the list alone excuses nothing."""
         told: dict[UUID, dict[UUID, int]] = {}
         found: dict[str, Emptied] = {}
-        for row in erasure.erased_in(self.tenant_id, after=self.after, upto=self.upto):
+        for row in retention_queries.erased_in(self.tenant_id, after=self.after, upto=self.upto):
             if row.erasure_id not in told:
-                told[row.erasure_id] = erasure.told_erased(self.tenant_id, row.erasure_id)
+                told[row.erasure_id] = retention_queries.told_erased(self.tenant_id, row.erasure_id)
             if told[row.erasure_id].get(row.subject_id) != row.seq:
                 place = Place(row.kind, str(row.subject_id))
                 raise RecordBroken(place, "erased", "it is listed as erased, and no event says so.")
@@ -256,7 +260,7 @@ class Range:
         for stored in events:
             if walk.seq < upto:
                 emptied = self.emptied.get(stored.place.subject_id)
-                walk, event = verification.follow(
+                walk, event = stored_record.follow(
                     walk, stored, origins=self.origins, policies=self.policies, emptied=emptied
                 )
                 self.rebuilt[stored.place.subject_id].take(event)
@@ -272,7 +276,7 @@ class Range:
         stored = storage.stored_evidence(self.tenant_id, [str(each.pointer) for _, each in promised])
         for place, each in promised:
             emptied = self.emptied.get(place.subject_id)
-            verification.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
+            stored_record.check_evidence(place, each, stored.get(str(each.pointer)), emptied=emptied)
             self.promised.add(str(each.pointer))
             self.seen["evidence"] += 1
 
@@ -303,7 +307,7 @@ class Range:
                 rebuilt = Rebuilt(kind)
             rebuilt.take(event)
         fault = table.fault(rebuilt.rows(table), stored.get(str(subject_id), ()))
-        if fault is not None and not (seq == 0 and erasure.is_pruned(self.tenant_id, subject_id)):
+        if fault is not None and not (seq == 0 and retention_queries.is_pruned(self.tenant_id, subject_id)):
             raise RecordBroken(Place(kind, str(subject_id)), table.model, fault)
 
     def _refuse_strays(self, evidence: set[str]) -> None:

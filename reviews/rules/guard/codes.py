@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ledger.rules.lifecycle import State
+from ledger.record.rules.lifecycle import State
 from reviews.rules.guard.records import Record
 
 

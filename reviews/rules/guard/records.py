@@ -1,7 +1,7 @@
 """What the guard judges a message against: the tools of the session, and what is on record (R-CG-16).
 
 1. A record is one action, or one call that the gate refused (`state` None). Its report (`code`, `text`, `completed`) is
-   that of `reviews.rules.report`: the only words that may be told.
+   that of `reviews.reporting.rules.report`: the only words that may be told.
 2. Nothing in here comes from the agent's own account of itself.
 """
 

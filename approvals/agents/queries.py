@@ -1,0 +1,54 @@
+"""Agents and their versions, read. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import (
+    Q,
+)
+
+from approvals.models import (
+    Agent,
+    AgentVersion,
+)
+from ledger.db import first
+
+
+def agent(tenant_id: UUID, agent_id: str) -> Agent | None:
+    return first(Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id)
+
+
+def agents(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[Agent]:
+    """The agents by their names, starting behind the row `after`."""
+    found = Agent.objects.filter(tenant_id=tenant_id).order_by("agent_id")
+    if after is not None:
+        found = found.filter(agent_id__gt=found.filter(id=after).values_list("agent_id", flat=True)[:1])
+    return list(found[:limit])
+
+
+def agent_version(tenant_id: UUID, agent_id: str, version: str) -> AgentVersion | None:
+    return first(AgentVersion, "tenant_id = $1 AND agent_id = $2 AND version = $3", tenant_id, agent_id, version)
+
+
+def agent_versions(tenant_id: UUID, agent_id: str) -> list[AgentVersion]:
+    return list(AgentVersion.objects.filter(tenant_id=tenant_id, agent_id=agent_id).order_by("-id"))
+
+
+def agents_named(tenant_id: UUID, names: Collection[str]) -> list[Agent]:
+    return list(Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names)).order_by("agent_id"))
+
+
+def flagged(tenant_id: UUID, *, limit: int = 500) -> list[Agent]:
+    """The agents that somebody should look at."""
+    found = Agent.objects.filter(tenant_id=tenant_id, revoked_at__isnull=True).exclude(flags={})
+    return list(found.order_by("agent_id")[:limit])
+
+
+def registered_at(tenant_id: UUID, agents: Collection[Agent]) -> dict[str, datetime]:
+    """When the version of each agent that is in force was registered."""
+    named = Q(*(Q(agent_id=each.agent_id, version=each.version) for each in agents), _connector=Q.OR)
+    found = AgentVersion.objects.filter(named, tenant_id=tenant_id) if agents else AgentVersion.objects.none()
+    return dict(found.values_list("agent_id", "registered_at"))

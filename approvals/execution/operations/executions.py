@@ -1,0 +1,410 @@
+"""Executions: a claimed order is started once, before any effect, or not at all.
+
+What must be true after a crash (architecture.md, crash table):
+
+- Before the commit of `start`, nothing happened: the grant is unspent, and no payload was handed out.
+- After it, the action is EXECUTING whether or not the executor ever hears of it; the end of the lease ends that.
+- The grant is never usable twice: one conditional write spends it, and the attempt names it under a unique constraint.
+
+A start passes the tenant's gate before it reads anything (`ledger.enter`): a policy, a freeze, an executor or a right
+to decide changes before all of it or behind all of it (B17, B18, B22). The clock of the database decides what is over,
+at the statement that asks, however long the transaction has run and whatever the clock of the web host says (B14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError
+
+from approvals.execution import queries as execution_queries
+from approvals.execution.operations import grant_keys
+from approvals.execution.operations.executors import owned
+from approvals.execution.operations.leases import horizon, lease_of
+from approvals.execution.operations.release_check import Basis, epoch, gather, payload_of, released, terms_of
+from approvals.execution.queries import is_untellable
+from approvals.execution.rules import grants
+from approvals.execution.rules.grants import GrantInvalid
+from approvals.models import Approval, Attempt
+from approvals.requests.operations.preflight import moved_on
+from approvals.requests.operations.requests import LIVE, approval_block, request_again, void, void_grants
+from approvals.requests.queries import approvals
+from approvals.voting.operations.decision import VotesFallen, still_stands
+from approvals.voting.rules import binding
+from ledger.actions.queries import actions
+from ledger.db import ask
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import Ground
+from ledger.record.rules.refusals import Refused
+
+
+class GrantConsumed(Refused):
+    """This grant was already used."""
+
+    code = "GRANT_CONSUMED"
+
+
+class DuplicateBlocked(Refused):
+    """The same operation is still open; it must be settled before it can be repeated."""
+
+    code = "DUPLICATE_BLOCKED"
+
+
+class RunTakenBack(Refused):
+    """This run is being taken back; nothing new starts in it."""
+
+    code = "RUN_TAKEN_BACK"
+
+
+class NotStartable(Refused):
+    """Only a validated action can be started."""
+
+    code = "NOT_STARTABLE"
+
+
+class SystemUnverifiable(Refused):
+    """The system that would have to tell the outcome is away, and the action could not be taken back; it waits."""
+
+    code = "SYSTEM_UNVERIFIABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What an executor needs to carry out exactly what was approved."""
+
+    attempt: int
+    payload: bytes
+    payload_hash: str
+    idempotency_key: str | None
+    lease_expires_at: datetime
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """An executor's request to start; `thumbprint` is that of the key whose proof the edge has verified."""
+
+    action_id: UUID
+    token: str
+    executor_id: str
+    thumbprint: str
+    wrapper_version: str
+    timeout_s: int
+    payload_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Redeemed:
+    """A grant that holds against everything that holds now, not spent yet."""
+
+    grant: grants.Grant
+    basis: Basis
+    payload: bytes
+
+
+def start(
+    *, tenant_id: UUID, request: StartRequest, unverifiable: Collection[str] = (), by: ledger.Actor, at: datetime
+) -> Started | Refused:
+    """Spend a grant and start an attempt, in one transaction, before any effect (R-EX-01, R-AP-24).
+
+    A refusal is raised and leaves nothing behind but the fact that it was refused, which the edge puts on record after
+    the rollback. Where the rules want more (the action failed closed, the approval was set aside) it is returned, and
+    what it led to commits with it.
+    """
+    try:
+        return _started(tenant_id, request, unverifiable, by=by, at=at)
+    except Refused as refusal:
+        refusal.afterwards = partial(note_refused, tenant_id=tenant_id, request=request, refusal=refusal, by=by, at=at)
+        raise
+
+
+def note_refused(*, tenant_id: UUID, request: StartRequest, refusal: Refused, by: ledger.Actor, at: datetime) -> None:
+    """Put a start that was refused on the action's record."""
+    said = {"code": refusal.code, "reason": refusal.detail, "executor_id": request.executor_id}
+    said |= {"grant": grants.token_hash(request.token), "key": request.thumbprint}
+    _note(tenant_id, request.action_id, ledger.Happening(kind="start_refused", detail=said), by=by, at=at)
+
+
+def _note(tenant_id: UUID, action_id: UUID, happening: ledger.Happening, *, by: ledger.Actor, at: datetime) -> None:
+    """Put on an action's record what was asked of it and refused, where it has a record."""
+    if actions.action(tenant_id, action_id) is None:
+        return
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.entry is not None:
+        ledger.append(head, happening, actor=by, at=at)
+
+
+def _started(
+    tenant_id: UUID, request: StartRequest, unverifiable: Collection[str], *, by: ledger.Actor, at: datetime
+) -> Started | Refused:
+    head = ledger.enter(tenant_id=tenant_id, subject_id=request.action_id, kind="action")
+    basis = gather(tenant_id, request.action_id, at=at)
+    assert basis is not None
+    executor = owned(tenant_id, request.executor_id, by)
+    grant = _verified(tenant_id, request, basis.record.now)
+    if executor.thumbprint != request.thumbprint:
+        raise grants.GrantWrongExecutor
+    _check_unspent(tenant_id, grant, request, basis.record.now)
+    if head.state != "VALIDATED" or head.entry is None:
+        raise NotStartable
+    attempt = head.entry["execution"]["attempt_count"] + 1
+    payload = payload_of(basis)
+    try:
+        grants.check(grant, terms_of(basis, executor, payload, attempt=attempt, epoch=epoch()))
+    except binding.PolicyChanged as changed:
+        # The policy changed since: grant and approval are set aside and people are asked again (RT-20, R-AP-09).
+        void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
+        request_again(head=head, action=basis.action, at=at)
+        return changed
+    if request.payload_hash is not None and request.payload_hash != basis.action.payload_hash:
+        return _fail_closed(head, basis, grant, request, by=by, at=at)
+    _check_release(basis, unverifiable, at=at)
+    ended = _ended(head, basis, at=at)
+    if ended is not None:
+        void_grants(tenant_id=tenant_id, action_id=head.id, at=at)
+        return ended
+    return _begin(head, _Redeemed(grant, basis, payload), request, by=by, at=at)
+
+
+def _ended(head: ledger.Head, basis: Basis, *, at: datetime) -> Refused | None:
+    """What ended the approval since it was given: its target moved on, or votes that it rests on fell (B18)."""
+    drifted = moved_on(basis.approval, at=at)
+    if drifted is not None or basis.approval is None:
+        return drifted
+    in_force = basis.record.policies["approval"].digest
+    refusal = still_stands(basis.approval, at=at, action=basis.action, in_force=in_force)
+    if isinstance(refusal, VotesFallen):
+        request_again(head=head, action=basis.action, why=refusal.detail, at=at)
+    elif refusal is not None:
+        raise refusal
+    return refusal
+
+
+def _verified(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.Grant:
+    # We read the key of the executor that presents the grant, not of the one that claimed it.
+    grant = grants.verify(request.token, keys=grant_keys.accepted(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now)
+    if grant.terms.action_id != str(request.action_id) or grant.terms.tenant != str(tenant_id):
+        raise GrantInvalid
+    if grant.terms.executor != request.executor_id:
+        raise grants.GrantWrongExecutor
+    return grant
+
+
+def _check_unspent(tenant_id: UUID, grant: grants.Grant, request: StartRequest, now: datetime) -> None:
+    """Why the grant cannot be spent, where that is so; the lock of its action keeps the answer true until we do."""
+    row = execution_queries.grant(tenant_id, UUID(grant.jti))
+    if row is None or row.action_id != request.action_id or row.token_hash != grants.token_hash(request.token):
+        # Signed by our key and not by us: nothing is on record of it (B29).
+        raise GrantInvalid
+    if row.consumed_at is not None:
+        raise GrantConsumed
+    if row.voided_at is not None:
+        raise GrantInvalid("The grant was set aside; claim the order again.")
+    if row.expires_at <= now:
+        raise grants.GrantExpired
+
+
+_SPEND = """
+UPDATE approvals_grant SET consumed_at = clock_timestamp()
+WHERE tenant_id = $1 AND jti = $2 AND action_id = $3 AND executor_id = $4 AND token_hash = $5
+    AND consumed_at IS NULL AND voided_at IS NULL AND expires_at > clock_timestamp()
+RETURNING jti
+"""
+
+
+def _spend(tenant_id: UUID, grant: grants.Grant, request: StartRequest) -> None:
+    """The one conditional write (R-AP-07). Its own clock decides: minutes may have passed since we looked (B14)."""
+    token_hash = grants.token_hash(request.token)
+    if not ask(_SPEND, tenant_id, UUID(grant.jti), request.action_id, request.executor_id, token_hash):
+        raise grants.GrantExpired
+
+
+def _check_release(basis: Basis, unverifiable: Collection[str], *, at: datetime) -> None:
+    """Everything that was true at the claim must still be true in this transaction (R-AP-24)."""
+    if basis.approval is not None:
+        _check_approval(basis.action, basis.approval, at=at)
+    if basis.record.frozen:
+        raise binding.TargetFrozen
+    if basis.record.unwinding:
+        raise RunTakenBack
+    if basis.record.repeated:
+        raise DuplicateBlocked
+    if is_untellable(basis.action, unverifiable):
+        raise SystemUnverifiable
+
+
+def _check_approval(action: Any, approval: Approval, *, at: datetime) -> None:
+    refusal = released(approval, at=at)
+    if refusal is not None:
+        raise refusal
+    if approval.payload_hash != action.payload_hash:
+        raise binding.PayloadChanged
+    if approval.contract_digest != action.contract_digest:
+        raise binding.ContractChanged
+
+
+def _begin(head: ledger.Head, redeemed: _Redeemed, request: StartRequest, *, by: ledger.Actor, at: datetime) -> Started:
+    grant, basis = redeemed.grant, redeemed.basis
+    action, approval = basis.action, basis.approval
+    _spend(action.tenant_id, grant, request)
+    attempt = _attempt(basis, grant, request, at=at)
+    changes: dict[str, Any] = {
+        "execution": {"status": "EXECUTING", "attempt_count": attempt.number},
+        "timestamps": {"executed_at": instant(at)},
+    }
+    key = None
+    if action.mutating:
+        kept = actions.idempotency(action.tenant_id, action.id)
+        assert kept is not None
+        key = kept.key
+        changes["idempotency"] = {"key_hash": kept.key_hash, "status": "PENDING"}
+    drafts = []
+    if approval is not None:
+        drafts.append(_consumed(approval, head.id, at=at))
+        block = approval_block(approval)
+        # Who approved stands there already.
+        changes["approval"] = {name: said for name, said in block.items() if name != "approver_id"}
+    drafts.append(ledger.draft(head, _happening(attempt, basis, request, changes), actor=by, at=at))
+    try:
+        ledger.write(*drafts)
+    except IntegrityError as error:
+        if "action_one_open_mutation" in str(error):
+            raise DuplicateBlocked from None
+        raise
+    return Started(
+        attempt.number, redeemed.payload, action.payload_hash, key, attempt.lease_expires_at, action.trace_id
+    )
+
+
+def _happening(attempt: Attempt, basis: Basis, request: StartRequest, changes: dict[str, Any]) -> ledger.Happening:
+    return ledger.Happening(
+        kind="execution_started",
+        to="EXECUTING",
+        grounds=frozenset({Ground.RELEASED}),
+        changes=changes,
+        detail={
+            "attempt": attempt.number,
+            "jti": str(attempt.jti),
+            "executor_id": request.executor_id,
+            "wrapper_version": request.wrapper_version,
+            "timeout_s": request.timeout_s,
+        },
+        view={"horizon_at": instant(horizon(attempt, basis.contract))},
+    )
+
+
+_ATTEMPT = """
+WITH attempt AS (
+    INSERT INTO approvals_attempt (tenant_id, action_id, number, jti, executor_id, wrapper_version, started_at,
+        timeout_s, lease_expires_at, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+)
+INSERT INTO approvals_due (tenant_id, subject_id, what, due_at) VALUES ($1, $2, 'lease', $9)
+ON CONFLICT (subject_id, what) DO UPDATE SET due_at = excluded.due_at
+"""
+
+
+def _attempt(basis: Basis, grant: grants.Grant, request: StartRequest, *, at: datetime) -> Attempt:
+    """The redemption of the grant: a row that there can be one of, with its lease."""
+    tenant_id, ends_at = basis.action.tenant_id, at + timedelta(seconds=request.timeout_s)
+    lease = lease_of(tenant_id, basis.record.policies["verification"].digest)
+    made = Attempt(
+        tenant_id=tenant_id,
+        action_id=basis.action.id,
+        number=grant.terms.attempt,
+        jti=UUID(grant.jti),
+        executor_id=request.executor_id,
+        wrapper_version=request.wrapper_version,
+        started_at=at,
+        timeout_s=request.timeout_s,
+        lease_expires_at=min(at + lease, ends_at),
+        ends_at=ends_at,
+    )
+    ask(
+        _ATTEMPT,
+        *(tenant_id, made.action_id, made.number, made.jti, made.executor_id, made.wrapper_version),
+        *(at, made.timeout_s, made.lease_expires_at, ends_at),
+    )
+    return made
+
+
+_CONSUME = """
+WITH due AS (DELETE FROM approvals_due WHERE subject_id = $2 AND what = 'approval')
+UPDATE approvals_approval SET state = 'CONSUMED'
+WHERE tenant_id = $1 AND id = $2 AND state = 'APPROVED' AND release_by > clock_timestamp() RETURNING id
+"""
+
+
+def _consumed(approval: Approval, action_id: UUID, *, at: datetime) -> ledger.Draft:
+    """The approval is used up by this start and by no other; the event of it is the caller's to write."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if not ask(_CONSUME, approval.tenant_id, approval.id):
+        raise binding.ApprovalExpired
+    happening = ledger.Happening(kind="approval_consumed", to="CONSUMED", detail={"action_id": str(action_id)})
+    return ledger.draft(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _fail_closed(
+    head: ledger.Head, basis: Basis, grant: grants.Grant, request: StartRequest, *, by: ledger.Actor, at: datetime
+) -> Refused:
+    """Another payload than the approved one: nothing runs, grant and approval end, a person must look (RT-21)."""
+    _spend(head.tenant_id, grant, request)
+    if basis.approval is not None:
+        void(approval=basis.approval, reason="Another payload was presented at the start.", at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="payload_mismatch",
+            to="REVIEW_REQUIRED",
+            changes={
+                "verification": {"status": "NOT_REQUIRED"},
+                "reconciliation": {"status": "REVIEW_REQUIRED", "recovery_decision": "RT-21 FAIL_CLOSED"},
+                "recovery": {},
+            },
+            detail={
+                "security": True,
+                "trigger": "APPROVAL_TOKEN_MISMATCH",
+                "recovery_row": "RT-21",
+                "presented": request.payload_hash,
+                "executor_id": request.executor_id,
+            },
+            view={"recovery_row": "RT-21"},
+        ),
+        actor=by,
+        at=at,
+    )
+    return binding.PayloadHashMismatch()
+
+
+def cancel(*, tenant_id: UUID, action_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """End an action that has not started; its approval and any live grant end with it. A refusal is put on record."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.state != "VALIDATED":
+        refusal = NotStartable("Only an action that has not started can be cancelled.")
+        said = ledger.Happening(kind="cancel_refused", detail={"code": refusal.code, "reason": reason})
+        refusal.afterwards = partial(_note, tenant_id, action_id, said, by=by, at=at)
+        raise refusal
+    action = actions.action(tenant_id, action_id)
+    assert action is not None
+    approval = approvals.approval(tenant_id, action.approval_id) if action.approval_id else None
+    if approval is not None and approval.state in LIVE:
+        void(approval=approval, reason="The action was cancelled.", at=at)
+    void_grants(tenant_id=tenant_id, action_id=action_id, at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="cancelled",
+            to="FAILED",
+            changes={"verification": {"status": "NOT_REQUIRED"}},
+            detail={"code": "CANCELLED", "reason": reason},
+        ),
+        actor=by,
+        at=at,
+    )

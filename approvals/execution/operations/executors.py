@@ -1,0 +1,77 @@
+"""Executors: who may run what, and with which key they prove it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.execution import queries as execution_queries
+from approvals.execution.rules import dpop
+from approvals.models import Executor
+from ledger.record import operations as ledger
+from ledger.record.rules.refusals import Refused
+
+
+class UnknownExecutor(Refused):
+    """There is no such executor, or it belongs to another key."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class ExecutorTaken(Refused):
+    """This executor id belongs to another key."""
+
+    code = "EXECUTOR_TAKEN"
+
+
+def register_executor(
+    *, tenant_id: UUID, executor_id: str, public_jwk: dict[str, Any], tools: list[str], by: ledger.Actor, at: datetime
+) -> Executor:
+    """Register or change an executor's key and tools; an id stays with the API key that took it.
+
+    One that an operator registers belongs to no API key: any may use it that proves possession of the private key.
+    """
+    thumbprint = dpop.thumbprint(public_jwk)
+    known = execution_queries.executor(tenant_id, executor_id)
+    unchanged = known is not None and (known.thumbprint, known.tools) == (thumbprint, tools)
+    if known is not None and unchanged and execution_queries.may_use(known, by.id):
+        return known
+    if known is not None and by.kind == "executor" and known.key_actor != by.id:
+        raise ExecutorTaken
+    values = {"public_jwk": public_jwk, "thumbprint": thumbprint, "tools": tools}
+    if known is None:
+        executor_key = ledger.new_id(at)
+        known = Executor.objects.create(
+            tenant_id=tenant_id,
+            id=executor_key,
+            executor_id=executor_id,
+            key_actor=by.id if by.kind == "executor" else executor_key,
+            registered_at=at,
+            **values,
+        )
+        head = ledger.Head(tenant_id=tenant_id, id=known.id, kind="executor")
+    else:
+        Executor.objects.filter(tenant_id=tenant_id, id=known.id).update(**values)
+        head = ledger.lock(tenant_id=tenant_id, subject_id=known.id, kind="executor")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="executor_registered",
+            to="REGISTERED",
+            detail={"executor_id": executor_id, "tools": tools, "thumbprint": thumbprint},
+        ),
+        actor=by,
+        at=at,
+    )
+    known.public_jwk, known.thumbprint, known.tools = public_jwk, thumbprint, tools
+    return known
+
+
+def owned(tenant_id: UUID, executor_id: str, by: ledger.Actor) -> Executor:
+    """The executor, if it belongs to this API key."""
+    executor = execution_queries.executor(tenant_id, executor_id)
+    if executor is None or not execution_queries.may_use(executor, by.id):
+        raise UnknownExecutor
+    return executor

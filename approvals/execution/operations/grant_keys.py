@@ -1,0 +1,235 @@
+"""The keys that sign grants: private halves in files, and a directory beside them of every key that there ever was.
+
+All of it stands outside the database, so that a copy of the database mints nothing, and a row that somebody adds to it
+makes no key trusted (B29). The record says of each change that it happened.
+
+    grant_key.pem          the first key, made with the installation
+    grant_keys/KID.pem     those that followed
+    grant_keys.json        which key may sign from when to when, which is retired; not there for the first one
+
+A key that is introduced signs nothing before verifiers have had the time to read it from the JWKS; the key before it
+signs until that moment, and what it signed is good to its end. A key that is retired is good for nothing at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from django.conf import settings
+
+from approvals.execution.rules import dpop, jws
+from approvals.execution.rules.grants import GrantKey
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+FIRST_SINCE = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
+JWKS_MAX_AGE_S = 300
+LEAD = timedelta(seconds=2 * JWKS_MAX_AGE_S)
+"""How long a key is published before it signs: twice as long as verifiers may keep the set."""
+
+
+class KeyWaiting(Refused):
+    """A key was introduced already and does not sign yet; wait for it, or retire it."""
+
+    code = "KEY_WAITING"
+
+
+class LastKey(Refused):
+    """No other key signs at this moment; introduce one first."""
+
+    code = "LAST_KEY"
+
+
+class UnknownKey(Refused):
+    """There is no such grant key."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """One key of the directory."""
+
+    key: GrantKey
+    file: Path
+    retired_at: datetime | None = None
+
+    @property
+    def kid(self) -> str:
+        """The key's name."""
+        return self.key.kid
+
+    def signs(self, at: datetime) -> bool:
+        """Whether this key may sign a grant now."""
+        begun = self.key.since <= at
+        return self.retired_at is None and begun and (self.key.until is None or at < self.key.until)
+
+
+def directory() -> tuple[Listed, ...]:
+    """Every key there ever was, the oldest first. Read again as soon as the file changes."""
+    folder: Path = settings.COUNTERFOIL_SECRETS_DIR
+    try:
+        seen = (folder / "grant_keys.json").stat()
+    except FileNotFoundError:
+        return _read(folder, 0, 0)
+    return _read(folder, seen.st_mtime_ns, seen.st_ino)
+
+
+def accepted() -> list[GrantKey]:
+    """The keys whose grants count, and which the JWKS publishes: all but those that are retired."""
+    return [each.key for each in directory() if each.retired_at is None]
+
+
+def signing(at: datetime) -> Ed25519PrivateKey:
+    """The private half of the key that signs at this moment."""
+    able = [each for each in directory() if each.signs(at)]
+    if not able:
+        raise LastKey("No grant key may sign at this moment.")
+    return _private(able[-1].file, able[-1].kid)
+
+
+def introduce(*, lead: timedelta, reason: str, at: datetime) -> str:
+    """Make a new key that signs from `lead` on, and the newest one before it until then; says it on record.
+
+    If we die in between, the key is there and unsaid, and `announce` says it.
+    """
+    listed = directory()
+    if any(each.key.since > at and each.retired_at is None for each in listed):
+        raise KeyWaiting
+    key = _fresh(at)
+    fresh = GrantKey(key.public_key(), since=at + lead)
+    file = settings.COUNTERFOIL_SECRETS_DIR / "grant_keys" / f"{fresh.kid}.pem"
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    _write(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    before = [
+        replace(each, key=replace(each.key, until=fresh.since)) if each.signs(at) and each.key.until is None else each
+        for each in listed
+    ]
+    _keep([*before, Listed(key=fresh, file=file)])
+    announce(reason=reason, at=at)
+    return fresh.kid
+
+
+def _fresh(at: datetime) -> Ed25519PrivateKey:
+    """A key whose thumbprint begins with no dash: on a command line that would be an option."""
+    while True:
+        key = Ed25519PrivateKey.generate()
+        if not GrantKey(key.public_key(), since=at).kid.startswith("-"):
+            return key
+
+
+def retire(*, kid: str, reason: str, at: datetime) -> None:
+    """End a key at once: what it signed is refused from now on, and the JWKS does not name it any more."""
+    listed = directory()
+    if kid not in {each.kid for each in listed}:
+        raise UnknownKey
+    if not any(each.signs(at) for each in listed if each.kid != kid):
+        raise LastKey
+    ended = [replace(each, retired_at=at) if each.kid == kid and each.retired_at is None else each for each in listed]
+    _keep(ended)
+    announce(reason=reason, at=at)
+
+
+def announce(*, reason: str, at: datetime) -> None:
+    """Say of every key what the record of a tenant has not said yet: that it was introduced, that it is retired."""
+    listed = directory()
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            head = ledger.lock(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
+            said = events.digests_said(tenant.id, tenant.id, "grant_key")
+            for kind, each in _facts(listed):
+                if (kind, digest(each.kid.encode())) not in said:
+                    head = ledger.append(head, _happening(kind, each, reason), actor=ledger.SYSTEM, at=at)
+
+
+def _facts(listed: tuple[Listed, ...]) -> list[tuple[str, Listed]]:
+    # The first key came with the installation and was introduced to nobody.
+    introduced = [("grant_key_introduced", each) for each in listed[1:]]
+    return introduced + [("grant_key_retired", each) for each in listed if each.retired_at is not None]
+
+
+def _happening(kind: str, listed: Listed, reason: str) -> ledger.Happening:
+    detail: dict[str, Any] = {"kid": listed.kid, "x": _x(listed.key), "since": instant(listed.key.since)}
+    if listed.retired_at is not None:
+        detail["retired_at"] = instant(listed.retired_at)
+    said = detail | {"reason": reason}
+    return ledger.Happening(kind=kind, detail=said, digests={"grant_key": digest(listed.kid.encode())})
+
+
+@lru_cache(maxsize=4)
+def _read(folder: Path, changed: int, inode: int) -> tuple[Listed, ...]:
+    if not changed:
+        file = folder / "grant_key.pem"
+        return (Listed(key=GrantKey(_load(file).public_key(), since=FIRST_SINCE), file=file),)
+    return tuple(_listed(folder, each) for each in json.loads((folder / "grant_keys.json").read_bytes()))
+
+
+def _listed(folder: Path, said: Mapping[str, Any]) -> Listed:
+    public = Ed25519PublicKey.from_public_bytes(jws.decode(said["x"]))
+    return Listed(
+        key=GrantKey(public, since=_instant(said["since"]), until=_instant(said["until"]) if said["until"] else None),
+        file=folder / said["file"],
+        retired_at=_instant(said["retired_at"]) if said["retired_at"] else None,
+    )
+
+
+def _keep(listed: list[Listed]) -> None:
+    folder: Path = settings.COUNTERFOIL_SECRETS_DIR
+    document = [
+        {
+            "kid": each.kid,
+            "x": _x(each.key),
+            "since": instant(each.key.since),
+            "until": instant(each.key.until) if each.key.until else None,
+            "retired_at": instant(each.retired_at) if each.retired_at else None,
+            "file": str(each.file.relative_to(folder)),
+        }
+        for each in listed
+    ]
+    _write(folder / "grant_keys.json", canonical(document))
+
+
+def _write(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+@lru_cache(maxsize=16)
+def _private(file: Path, kid: str) -> Ed25519PrivateKey:
+    key = _load(file)
+    if dpop.thumbprint(dpop.public_jwk(key.public_key())) != kid:
+        raise ValueError(f"{file} is not the key that the directory names")
+    return key
+
+
+def _load(file: Path) -> Ed25519PrivateKey:
+    key = load_pem_private_key(file.read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(f"{file} must hold an Ed25519 key")
+    return key
+
+
+def _x(key: GrantKey) -> str:
+    return dpop.public_jwk(key.public)["x"]
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

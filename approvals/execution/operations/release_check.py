@@ -1,0 +1,145 @@
+"""What a release rests on: gathered in a few statements for a claim, and again, behind the gate, for a start.
+
+Both sides build the same `Terms` from what holds at that moment. So a grant is compared with the present field by
+field, and whatever changed in between is a refusal (B1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from approvals.execution.rules import grants
+from approvals.models import Approval, Executor
+from approvals.policy.rules.policy import ApprovalPolicy
+from approvals.requests.queries import approvals, deadlines
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.rules import binding
+from ledger.actions.queries.release import Place, Release, release
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.effects import Reversibility
+from ledger.log.signer_state import read_epoch
+from ledger.record.queries import evidence
+from ledger.record.rules.canonical import canonical, digest, parse
+from ledger.record.rules.refusals import Refused
+
+REVISION = 1
+"""A changed payload is another action, so an action has one revision (R-AP-16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What holds now: the record's side, and the approval with the votes that carry it."""
+
+    record: Release
+    approval: Approval | None
+    agent_version: str
+    votes: tuple[str, ...]
+
+    @property
+    def action(self) -> Any:
+        """The action's present view."""
+        return self.record.action
+
+    @property
+    def contract(self) -> Contract:
+        """The contract that the action was validated against."""
+        return sessions_queries.disclosed_contract(self.action.tenant_id, self.action.contract_digest)
+
+    @property
+    def rules(self) -> ApprovalPolicy:
+        """The approval policy in force."""
+        return deadlines.approval_policy(self.action.tenant_id, self.record.policies["approval"].digest)
+
+    @property
+    def waits_for_seal(self) -> bool:
+        """Whether nothing runs before the votes are in a signed checkpoint; the irreversible always waits (B40)."""
+        if self.approval is None:
+            return False
+        irreversible = self.action.reversibility == Reversibility.IRREVERSIBLE
+        return irreversible or self.approval.terms.get("wait_for_seal", True) is not False
+
+
+def gather(tenant_id: UUID, action_id: UUID, *, at: datetime) -> Basis | None:
+    """What a release of this action rests on, in three statements; None where there is no such action."""
+    found = release(tenant_id, action_id, at=at)
+    if found is None:
+        return None
+    approval_id = found.action.approval_id
+    approval = approvals.approval(tenant_id, approval_id) if approval_id is not None else None
+    agent_version, votes = sessions_queries.bearing(tenant_id, found.action.session_id, approval_id)
+    return Basis(found, approval, agent_version, votes)
+
+
+def epoch() -> int:
+    """The epoch of this installation; `EpochUnknown` where nobody told it."""
+    return read_epoch(settings.COUNTERFOIL_EPOCH)
+
+
+def payload_of(basis: Basis) -> bytes:
+    """The stored payload, which is the one that executes (D9); one that was altered at rest is refused."""
+    data = evidence.opened(basis.action.tenant_id, basis.action.payload_pointer) or b""
+    if digest(data) != basis.action.payload_hash:
+        raise binding.PayloadChanged
+    return data
+
+
+def terms_of(basis: Basis, executor: Executor, payload: bytes, *, attempt: int, epoch: int) -> grants.Terms:
+    """What a grant for this attempt is bound to, as it holds now."""
+    action, held = basis.action, basis.record
+    if held.contract_digest is None or held.contract_digest != action.contract_digest:
+        raise binding.ContractChanged
+    return grants.Terms(
+        tenant=str(action.tenant_id),
+        environment=settings.COUNTERFOIL_ENVIRONMENT,
+        epoch=epoch,
+        action_id=str(action.id),
+        revision=REVISION,
+        attempt=attempt,
+        payload_hash=action.payload_hash,
+        payload_length=len(payload),
+        tool=action.tool,
+        tool_version=action.tool_version,
+        contract_digest=held.contract_digest,
+        target=action.target,
+        precondition=basis.approval.baseline_digest if basis.approval is not None else "",
+        side_effect_class=action.side_effect_class,
+        reversibility=action.reversibility,
+        limits=grants.limits(parse(payload), basis.contract.arguments_schema.get("properties", {})),
+        agent=action.agent,
+        agent_version=basis.agent_version,
+        run_id=action.run_id,
+        policy_digests=held.digests,
+        approval=_approved(basis),
+        idempotency=held.key_hash or "",
+        executor=executor.executor_id,
+        thumbprint=executor.thumbprint,
+    )
+
+
+def _approved(basis: Basis) -> grants.Approved | None:
+    approval = basis.approval
+    if approval is None:
+        return None
+    return grants.Approved(
+        approval_id=str(approval.id),
+        rule=approval.policy_row,
+        terms_digest=digest(canonical(approval.terms)),
+        votes=basis.votes,
+        logged=_logged(basis.record.decided),
+    )
+
+
+def _logged(place: Place | None) -> grants.Logged | None:
+    return grants.Logged(origin=place.origin, index=place.index, size=place.size) if place is not None else None
+
+
+def released(approval: Approval, *, at: datetime) -> Refused | None:
+    """Why an approval authorises nothing now, or None where it does."""
+    if approval.state == "EXPIRED" or (approval.release_by is not None and approval.release_by <= at):
+        return binding.ApprovalExpired()
+    return None if approval.state == "APPROVED" else binding.ApprovalRequired()

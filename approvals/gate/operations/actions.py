@@ -1,0 +1,390 @@
+"""What becomes of a judged call: an action with its first events, and the answer that its agent gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.gate.rules import agent_evidence
+from approvals.gate.rules.gate import GateVerdict
+from approvals.gate.rules.proposals import Proposal
+from approvals.models import Approval, Session
+from approvals.requests.operations.requests import approval_block, prepares, request_approval, want_reading
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.policies import policy_context
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.entry import Entry
+from ledger.record.rules.envelope import instant
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The W3C trace of a call: its id, and the caller's span where the caller sent one. Without it, the id is ours."""
+
+    trace_id: str
+    parent_span_id: str | None = None
+
+
+def trace_of(action: Any) -> Trace:
+    """The trace of an action, for what is done on its account."""
+    entry = events.entry(action.tenant_id, action.id, action.seq)
+    return Trace(action.trace_id, entry["trace"]["parent_span_id"] if entry is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One call's answer as api.md has it, without the user status, which the reader's moment decides.
+
+    `entry` is the new action's, as it was just written; an answer that is given again has none.
+    """
+
+    document: dict[str, Any]
+    action_id: UUID | None
+    state: str | None
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a recovery action comes from: the event that ordered it, its parent, and who is behind the order."""
+
+    ordered_by: UUID
+    parent_id: UUID
+    relation: str
+    requester: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The action that a new one stands in for, and who edited it; its agent sent it again where nobody did.
+
+    `note` is what the record keeps of an edit: its reason, and which expectations of the agent it dropped.
+    """
+
+    supersedes: UUID
+    editor: UUID | None = None
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """How a call came: its trace, the order behind it where it is a recovery action, and what it stands in for."""
+
+    trace: Trace
+    origin: Origin | None = None
+    revision: Revision | None = None
+
+    @property
+    def editor(self) -> UUID | None:
+        """Who edited it, where a person did."""
+        return self.revision.editor if self.revision else None
+
+
+def noted(call: Proposal, verdict: GateVerdict, at: datetime) -> Answer:
+    return Answer(document(call, verdict, at=at), None, None)
+
+
+def acted(
+    session: Session,
+    call: Proposal,
+    verdict: GateVerdict,
+    *,
+    came: Came,
+    at: datetime,
+    policies: Mapping[str, Any] | None = None,
+) -> Answer:
+    """PROPOSED, and then VALIDATED (with an approval, where one is needed) or FAILED.
+
+    `policies` are those that the call was judged by, where it was judged by them.
+    """
+    assert verdict.contract is not None
+    by = ledger.Actor("person", came.editor) if came.editor else ledger.Actor("agent", session.actor_id)
+    policies = policies or catalogue_queries.active_policies(session.tenant_id)
+    action_id = ledger.new_id(at)
+    payload = _payload(session, action_id, verdict, came, at=at)
+    evidence = _evidence(session, action_id, call, at=at)
+    digests = {"contract": verdict.contract.digest} | {kind: each.digest for kind, each in policies.items()}
+    proposed = ledger.draft(
+        ledger.Head(tenant_id=session.tenant_id, id=action_id, kind="action"),
+        ledger.Happening(
+            kind="proposed",
+            to="PROPOSED",
+            entry=_first_entry(session, action_id, verdict, policies, came.trace, at),
+            evidence=(payload, *evidence),
+            digests=digests,
+            detail=_first_detail(session, call, verdict, came),
+            view=_first_view(session, call, verdict, payload, came),
+            causation=came.origin.ordered_by if came.origin else None,
+        ),
+        actor=by,
+        at=at,
+    )
+    if verdict.accepted:
+        requester = came.origin.requester if came.origin else session.actor_id
+        whose = (requester, came.editor)
+        approval, following = _validated(whose, proposed.head, verdict, policies, digests, at=at)
+    else:
+        approval, following = None, [_failed(proposed.head, verdict, at=at)]
+    ledger.write(proposed, *following)
+    end = following[-1].head
+    told = document(call, verdict, at=at, action_id=action_id, state=end.state, approval=approval)
+    return Answer(told, action_id, end.state, end.entry)
+
+
+def _payload(session: Session, action_id: UUID, verdict: GateVerdict, came: Came, *, at: datetime) -> ledger.Sealed:
+    return ledger.seal(
+        tenant_id=session.tenant_id,
+        subject_id=action_id,
+        purpose="payload",
+        data=verdict.payload,
+        media_type="application/json",
+        source="a reviewer's edit" if came.editor else f"agent {session.agent_id}",
+        at=at,
+        is_new=True,
+    )
+
+
+def _evidence(session: Session, action_id: UUID, call: Proposal, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    """What the agent says that its call rests on, kept beside the payload (R-AP-04)."""
+    if not call.evidence:
+        return ()
+    sealed = ledger.seal(
+        tenant_id=session.tenant_id,
+        subject_id=action_id,
+        purpose=agent_evidence.PURPOSE,
+        data=agent_evidence.write_evidence(call.evidence),
+        media_type="application/json",
+        source=f"agent {session.agent_id}",
+        at=at,
+    )
+    return (sealed,)
+
+
+def _failed(head: ledger.Head, verdict: GateVerdict, *, at: datetime) -> ledger.Draft:
+    return ledger.draft(
+        head,
+        ledger.Happening(
+            kind="validation_failed",
+            to="FAILED",
+            changes={"verification": {"status": "NOT_REQUIRED"}},
+            detail={
+                "code": verdict.code,
+                "reason": verdict.message,
+                "layer": verdict.layer,
+                "errors": [dict(one) for one in verdict.errors],
+            },
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def _validated(
+    whose: tuple[UUID, UUID | None],
+    head: ledger.Head,
+    verdict: GateVerdict,
+    policies: Mapping[str, Any],
+    digests: Mapping[str, str],
+    *,
+    at: datetime,
+) -> tuple[Approval | None, list[ledger.Draft]]:
+    """The approval that is asked for, where one is needed, and the events of both; `whose` is requester and editor."""
+    assert verdict.contract is not None
+    assert verdict.demand is not None
+    held = verdict.demand.outcome == "hold"
+    approval, drafts = None, []
+    prepare = prepares(verdict.contract, verdict.predicates)
+    if held:
+        approval, requested = request_approval(
+            tenant_id=head.tenant_id,
+            action_id=head.id,
+            requester=whose[0],
+            contract=verdict.contract,
+            version=policies["approval"],
+            payload=verdict.payload,
+            demand=verdict.demand,
+            at=at,
+            prepare=prepare,
+            editor=whose[1],
+        )
+        drafts.append(requested)
+    block = {"approval": approval_block(approval)} if approval else {}
+    validated = ledger.draft(
+        head,
+        ledger.Happening(
+            kind="validated",
+            to="VALIDATED",
+            changes={"timestamps": {"validated_at": instant(at)}, **block},
+            detail={"approval_required": held, "rules": list(verdict.demand.reasons)},
+            view={"approval_id": str(approval.id)} if approval else {},
+            digests=digests,
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    wish = [want_reading(validated.head, approval, verdict.contract, at=at)] if approval and prepare else []
+    return approval, [*drafts, validated, *wish]
+
+
+def _first_entry(
+    session: Session, action_id: UUID, verdict: GateVerdict, policies: Mapping[str, Any], trace: Trace, at: datetime
+) -> Entry:
+    contract = verdict.contract
+    assert contract is not None
+    entry: Entry = {
+        "action_id": str(action_id),
+        "workflow_run_id": session.run_id,
+        "tenant_id": str(session.tenant_id),
+        "principal_id": str(session.actor_id),
+        "tool_contract": {
+            "name": contract.name,
+            "version": contract.version,
+            "schema_version": contract.schema_version,
+            "wrapper_version": contract.wrapper_version,
+        },
+        "policy_context": policy_context(policies.values()),
+        "side_effect_class": str(contract.side_effect_class),
+        "intended_outcome": {
+            "target_resource": verdict.target_resource,
+            "expected_predicates": list(verdict.predicates),
+        },
+        "requested_operation": {
+            "validated_payload_hash": verdict.payload_hash,
+            "target_resource": verdict.target_resource,
+            "operation_kind": contract.operation_kind,
+        },
+        **_untouched(at),
+        "trace": {"trace_id": trace.trace_id, "parent_span_id": trace.parent_span_id, "replay_bundle_id": None},
+    }
+    if contract.mutating:
+        entry["idempotency"] = {
+            "required": True,
+            "key_hash": None,
+            "request_hash": verdict.payload_hash,
+            "status": None,
+        }
+    return entry
+
+
+def _untouched(at: datetime) -> Entry:
+    """The blocks of an entry before anything has happened."""
+    later = dict.fromkeys(("validated_at", "executed_at", "verified_at", "reconciled_at"))
+    return {
+        "execution": {"status": "NOT_EXECUTED", "observation_pointer": None, "attempt_count": 0},
+        "verification": {
+            "status": "NOT_STARTED",
+            "source": None,
+            "query_pointer": None,
+            "verified_state_pointer": None,
+        },
+        "reconciliation": {"status": "NOT_STARTED", "discrepancy_class": None, "recovery_decision": None},
+        "timestamps": {"proposed_at": instant(at), **later},
+    }
+
+
+def _first_detail(session: Session, call: Proposal, verdict: GateVerdict, came: Came) -> dict[str, Any]:
+    """What the first event says of the call; what it depends on is kept, so that a chain can be followed later."""
+    detail: dict[str, Any] = {
+        "call_id": call.call_id,
+        "session_id": str(session.id),
+        "pin_hash": session.pin_hash,
+        "depends_on": list(call.depends_on),
+        "acknowledges": sorted(call.acknowledges),
+        "based_on": [
+            {"resource": each.resource, "version": each.version, "read_at": instant(each.read_at)}
+            for each in call.based_on
+        ],
+    }
+    if verdict.coerced:
+        detail["coerced"] = [dict(one) for one in verdict.coerced]
+    if came.revision is not None:
+        detail |= {"supersedes": str(came.revision.supersedes), "edited": came.editor is not None}
+        if came.editor is not None:
+            detail["edit"] = dict(came.revision.note)
+    if came.origin is not None:
+        detail |= {"parent_id": str(came.origin.parent_id), "relation": came.origin.relation}
+    return detail
+
+
+def _first_view(
+    session: Session, call: Proposal, verdict: GateVerdict, payload: ledger.Sealed, came: Came
+) -> dict[str, Any]:
+    contract = verdict.contract
+    assert contract is not None
+    return {
+        "tool": contract.name,
+        "tool_version": contract.version,
+        "contract_digest": contract.digest,
+        "side_effect_class": str(contract.side_effect_class),
+        "reversibility": str(contract.reversibility),
+        "mutating": contract.mutating,
+        "agent": session.agent_id,
+        "agent_actor": str(session.actor_id),
+        "session_id": str(session.id),
+        "run_id": session.run_id,
+        "call_id": call.call_id,
+        "target": verdict.target_resource[:512],
+        "operation_kind": contract.operation_kind,
+        "operation_key": verdict.operation_hash,
+        "payload_hash": verdict.payload_hash,
+        "payload_pointer": str(payload.pointer),
+        "trace_id": came.trace.trace_id,
+        "recovery_row": "",
+        "contradicted": False,
+        "reversed": False,
+        "settled": False,
+        **({"supersedes": str(came.revision.supersedes)} if came.revision else {}),
+        **_lineage(session, came.origin),
+    }
+
+
+def _lineage(session: Session, origin: Origin | None) -> dict[str, Any]:
+    if origin is None:
+        return {"relation": "", "unwinds": session.unwinds}
+    return {
+        "ordered_by": str(origin.ordered_by),
+        "parent_id": str(origin.parent_id),
+        "relation": origin.relation,
+        "unwinds": False,
+    }
+
+
+def document(
+    call: Proposal,
+    verdict: GateVerdict,
+    *,
+    at: datetime,
+    action_id: UUID | None = None,
+    state: str | None = None,
+    approval: Approval | None = None,
+) -> dict[str, Any]:
+    """The answer to one call (api.md, "A result"). A refused call is an answer like any other (C-29)."""
+    error = None if verdict.accepted else {"code": verdict.code, "message": verdict.message}
+    return {
+        "call_id": call.call_id,
+        "accepted": verdict.accepted,
+        "action_id": str(action_id) if action_id else None,
+        "state": state,
+        "result": {
+            "tool": call.tool,
+            "status": "pending" if verdict.accepted else "failed",
+            "evidence": None,
+            "error": error,
+            "timestamp": instant(at),
+            "side_effects": [],
+        },
+        "hint": verdict.hint or None,
+        "suggestion": verdict.suggestion,
+        "errors": [dict(one) for one in verdict.errors],
+        "layer": verdict.layer or None,
+        "coerced": [dict(one) for one in verdict.coerced],
+        "approval": {
+            "required": verdict.accepted and verdict.demand is not None and verdict.demand.outcome == "hold",
+            "approval_id": str(approval.id) if approval else None,
+            "expires_at": instant(approval.decide_by) if approval else None,
+        },
+    }

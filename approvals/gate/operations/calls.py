@@ -1,0 +1,281 @@
+"""Calls: every one passes the gate, and every one is recorded, accepted or refused (R-TG-01, R-TG-04).
+
+Each call of a batch is a savepoint of its own, so neighbours are never disturbed. A call that resolved to a disclosed
+contract becomes an action; any other is a gate record only (C-27). The calls of one session are judged one after the
+other, however many come at once: what they may still do (iterations, budgets) is exact.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.agents.operations import agent_flags
+from approvals.gate import queries as gate_queries
+from approvals.gate.operations.actions import Answer, Came, Origin, Revision, Trace, acted, noted
+from approvals.gate.operations.call_context import standing, surroundings
+from approvals.gate.rules import gate
+from approvals.gate.rules.gate import GateVerdict
+from approvals.gate.rules.malformed import Malformed
+from approvals.gate.rules.preconditions import decided
+from approvals.gate.rules.proposals import MAX_CALL_ID, Proposal, read_call
+from approvals.models import Call, Session
+from approvals.policy.operations import call_budgets
+from approvals.policy.operations.policy_evaluation import demand_of, facts_of, in_force
+from approvals.policy.rules import autonomy
+from approvals.policy.rules.autonomy import AutonomyPolicy
+from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
+from approvals.sessions.operations import nudges, session_limits
+from approvals.sessions.rules.nudge import Nudge
+from ledger.actions.queries import steps
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.contract import Contract
+from ledger.db import apart, ask, insert
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.refusals import Refused
+from ledger.verification.queries import storage
+
+__all__ = ["Answer", "CallIdReused", "Came", "NoSuchSession", "Origin", "Revision", "Trace", "propose"]
+
+log = logging.getLogger(__name__)
+
+
+class NoSuchSession(Refused):
+    """There is no such session here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class CallIdReused(Refused):
+    """This call id was used in the session with another body."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+Compiler = Callable[[Contract, str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A verdict, and the policies in force that it was found under; none where the call never came to them."""
+
+    verdict: GateVerdict
+    policies: Mapping[str, Any] | None = None
+
+
+def propose(
+    *,
+    tenant_id: UUID,
+    session_id: UUID,
+    key_actor: UUID,
+    raw_calls: list[Any],
+    trace: Trace,
+    compile_predicate: Compiler,
+    at: datetime,
+    origin: Origin | None = None,
+) -> tuple[list[Answer], Nudge]:
+    """Judge and record a batch of calls, in order; the nudge says whether to go on or to wait (R-MC-06, R-MC-09)."""
+    session = sessions_queries.session_locked(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    came = Came(trace, origin)
+    if origin is None:
+        session_limits.inherit(session)
+    answers = [_answer(session, raw, came=came, compile_predicate=compile_predicate, at=at) for raw in raw_calls]
+    refused = [str(answer.document["result"]["error"]["code"]) for answer in answers if not answer.document["accepted"]]
+    if "ITERATION_LIMIT" in refused:
+        session_limits.force(session, at=at)
+    return answers, nudges.nudge_of(session, refused=refused)
+
+
+def _answer(session: Session, raw: Any, *, came: Came, compile_predicate: Compiler, at: datetime) -> Answer:
+    call = _storable(read_call(raw))
+    request_hash = _request_hash(raw)
+    before = _known(session, call)
+    if before is not None:
+        return _replayed(before, request_hash)
+    try:
+        with apart():
+            judged = _judge(session, call, compile_predicate=compile_predicate, at=at, remedy=came.origin is not None)
+            answer = _record(session, call, judged, request_hash, came=came, at=at)
+    except Exception:
+        # What cannot be checked does not pass, whatever it was that broke (R-TG-09).
+        log.exception("the gate could not judge a call")
+        with apart():
+            answer = _record(session, call, _Judged(gate.gate_fault(call)), request_hash, came=came, at=at)
+    return answer
+
+
+def _known(session: Session, call: Proposal) -> Call | None:
+    return gate_queries.call(session.tenant_id, session.id, _name(call)) if _name(call) else None
+
+
+def _name(call: Proposal) -> str:
+    """The call's id as it is recorded; one that is too long names no call, and is the call's fault."""
+    return call.call_id if len(call.call_id) <= MAX_CALL_ID else ""
+
+
+def _storable(call: Proposal) -> Proposal:
+    # PostgreSQL has no NUL in text; a name that holds one matches nothing anyway.
+    return replace(call, call_id=call.call_id.replace("\x00", "\ufffd"), tool=call.tool.replace("\x00", "\ufffd"))
+
+
+def _request_hash(raw: Any) -> str:
+    try:
+        return digest(canonical(raw))
+    except Refused:
+        return digest(repr(raw).encode("utf-8", "replace"))
+
+
+def _replayed(before: Call, request_hash: str) -> Answer:
+    if before.request_hash != request_hash:
+        refusal = CallIdReused()
+        error = {"code": refusal.code, "message": refusal.detail}
+        document = before.result | {"accepted": False, "action_id": None, "state": None, "approval": None}
+        document["result"] = before.result["result"] | {"status": "failed", "error": error}
+        return Answer(document, None, None)
+    state = events.subject_state(before.tenant_id, before.action_id) if before.action_id else None
+    return Answer(before.result | {"state": state}, before.action_id, state)
+
+
+def _judge(session: Session, call: Proposal, *, compile_predicate: Compiler, at: datetime, remedy: bool) -> _Judged:
+    verdict = gate.judge(call, standing(session, call, at=at), compile_predicate=compile_predicate, at=at)
+    if not verdict.accepted:
+        return _Judged(verdict)
+    verdict = gate.clear(verdict, call, surroundings(session, call, verdict, at=at, remedy=remedy), at=at)
+    if not verdict.accepted:
+        return _Judged(verdict)
+    policies = catalogue_queries.active_policies(session.tenant_id)
+    boundary = autonomy.stored(bytes(policies["autonomy"].document))
+    verdict = _inside(session, verdict, boundary, at=at) if not remedy else verdict
+    verdict = _wanted(session, verdict, policies["approval"], at=at, remedy=remedy)
+    # Last of all: what is refused has cost nothing.
+    verdict = _afforded(session, verdict, boundary, at=at) if not remedy else verdict
+    return _Judged(verdict, policies)
+
+
+def _inside(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:
+    if not boundary.outside:
+        return verdict
+    assert verdict.contract is not None
+    known = facts_of(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    refusal = autonomy.beyond(boundary, verdict.contract, known)
+    return gate.refused(verdict, refusal) if refusal is not None else verdict
+
+
+def _wanted(session: Session, verdict: GateVerdict, version: Any, *, at: datetime, remedy: bool) -> GateVerdict:
+    """What the approval policy wants of the call, and whether its agent has not too many waiting already."""
+    if not verdict.accepted or verdict.contract is None:
+        return verdict
+    rules = in_force(version)
+    wanted = demand_of(
+        session,
+        contract=verdict.contract,
+        rules=rules,
+        payload=verdict.payload,
+        target=verdict.target_resource,
+        at=at,
+    )
+    verdict = gate.under(verdict, wanted)
+    most = rules.limits.waiting_per_agent
+    if remedy or not most or not verdict.accepted or wanted.outcome != "hold":
+        return verdict
+    return gate.paced(verdict, waiting=approvals.waiting_of(session.tenant_id, session.agent_id, most=most), most=most)
+
+
+def _afforded(session: Session, verdict: GateVerdict, boundary: AutonomyPolicy, *, at: datetime) -> GateVerdict:
+    if not boundary.budgets or not verdict.accepted or verdict.contract is None:
+        return verdict
+    known = facts_of(session, payload=verdict.payload, target=verdict.target_resource, at=at)
+    found = autonomy.charges(boundary, verdict.contract, known, session=str(session.id))
+    if isinstance(found, Malformed):
+        return gate.refused(verdict, found)
+    short = call_budgets.spend(
+        tenant_id=session.tenant_id, agent_id=session.agent_id, charges=found, kept=not verdict.dry_run
+    )
+    return gate.refused(verdict, autonomy.exceeded(short)) if short is not None else verdict
+
+
+def _record(
+    session: Session, call: Proposal, judged: _Judged, request_hash: str, *, came: Came, at: datetime
+) -> Answer:
+    verdict = judged.verdict
+    if call.supersedes and verdict.accepted:
+        came = replace(came, revision=Revision(UUID(call.supersedes)))
+    if _makes_action(verdict):
+        answer = acted(session, call, verdict, came=came, at=at, policies=judged.policies)
+    else:
+        answer = noted(call, verdict, at)
+    insert(
+        Call(
+            tenant_id=session.tenant_id,
+            id=ledger.new_id(at),
+            session_id=session.id,
+            agent_id=session.agent_id,
+            call_id=_name(call),
+            tool=call.tool[:200],
+            accepted=verdict.accepted,
+            code=verdict.code,
+            category=verdict.category,
+            reason=verdict.message,
+            request_hash=request_hash,
+            restated_goal=(call.goal or "")[:8000].replace("\x00", "\ufffd") if verdict.code == "ASK_DRIFT" else "",
+            disclosed=len(session.contract["tools"]),
+            model_tier=session.model_tier,
+            layer=verdict.layer,
+            autonomy_version=judged.policies["autonomy"].version if judged.policies else "",
+            action_id=answer.action_id,
+            result=answer.document,
+            at=at,
+        )
+    )
+    _count(session, verdict)
+    if verdict.accepted and answer.action_id is not None:
+        _acknowledge(session, call, answer.action_id, at=at)
+    if not verdict.accepted:
+        agent_flags.told(session, call, verdict, at=at)
+    return answer
+
+
+def _acknowledge(session: Session, call: Proposal, action_id: UUID, *, at: datetime) -> None:
+    """Write the decision to go on past a failed step down with that step (R-PL-14)."""
+    named = [UUID(one) for one in decided(call) if storage.is_uuid(one)]
+    if not named:
+        return
+    for step in steps.to_acknowledge(session.tenant_id, session.run_id, named):
+        happening = ledger.Happening(
+            kind="failure_acknowledged", detail={"by": str(action_id), "session_id": str(session.id)}
+        )
+        head = ledger.lock(tenant_id=session.tenant_id, subject_id=step, kind="action")
+        ledger.append(head, happening, actor=ledger.Actor("agent", session.actor_id), at=at)
+
+
+def _count(session: Session, verdict: GateVerdict) -> None:
+    """Count a call with its session, so that nobody has to count its calls."""
+    counted = {
+        "calls_accepted": verdict.accepted,
+        "calls_refused": not verdict.accepted,
+        "undisclosed_attempts": not verdict.accepted and verdict.code == "UNDISCLOSED_TOOL",
+        "drifts": not verdict.accepted and verdict.code == "ASK_DRIFT",
+    }
+    ask(
+        "UPDATE approvals_session SET calls_accepted = calls_accepted + $3, calls_refused = calls_refused + $4,"
+        " undisclosed_attempts = undisclosed_attempts + $5, drifts = drifts + $6 WHERE tenant_id = $1 AND id = $2",
+        *(session.tenant_id, session.id, *map(int, counted.values())),
+    )
+    for name, more in counted.items():
+        setattr(session, name, getattr(session, name) + int(more))
+
+
+def _makes_action(verdict: GateVerdict) -> bool:
+    # A dry run asks what the gate would say. Whoever asks may go on without us, so that neither "failed" nor "never
+    # ran" would be true of it.
+    return verdict.on_record and not verdict.dry_run

@@ -1,0 +1,164 @@
+"""Calls and what the gate said to them, one by one and counted over time. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import (
+    Count,
+    DateTimeField,
+    F,
+    Func,
+    Q,
+    QuerySet,
+    Value,
+)
+
+from approvals.agents.rules.acceptance import Tally, total
+from approvals.gate.rules import agent_evidence
+from approvals.gate.rules.agent_evidence import Item
+from approvals.models import (
+    Call,
+)
+from ledger.actions.queries import actions
+from ledger.db import first
+from ledger.record.queries import evidence
+from ledger.record.rules.ids import lower_bound
+
+BY_CALL_ID: Final = "tenant_id = $1 AND session_id = $2 AND call_id = $3 AND call_id <> ''"
+"""The last part lets the planner use the unique index, which leaves out calls without an id; else it reads them all."""
+
+
+def call(tenant_id: UUID, session_id: UUID, call_id: str) -> Call | None:
+    return first(Call, BY_CALL_ID, tenant_id, session_id, call_id)
+
+
+def call_of(tenant_id: UUID, session_id: UUID, action_id: UUID) -> Call | None:
+    """The call that an action came from; what recovery ordered came from none."""
+    return Call.objects.filter(tenant_id=tenant_id, session_id=session_id, action_id=action_id).first()
+
+
+def evidence_brought(action: Any) -> tuple[Item, ...]:
+    """What an action's agent said that its call rests on; `CannotOpen` where that is gone."""
+    piece = evidence.first_piece(action.tenant_id, action.id, agent_evidence.PURPOSE)
+    data = evidence.opened(action.tenant_id, piece[0]) if piece else None
+    return agent_evidence.kept_evidence(data) if data is not None else ()
+
+
+def calls_of(tenant_id: UUID, session_id: UUID, *, limit: int = 500) -> list[Call]:
+    return list(Call.objects.filter(tenant_id=tenant_id, session_id=session_id).order_by("id")[:limit])
+
+
+def last_call(tenant_id: UUID) -> Call | None:
+    """The newest gate record: how the pages know that the intake is alive."""
+    return Call.objects.filter(tenant_id=tenant_id).order_by("-id").first()
+
+
+def attempted_undisclosed(
+    tenant_id: UUID,
+    *,
+    session_id: UUID | None = None,
+    agent_id: str = "",
+    since: datetime | None = None,
+    limit: int = 500,
+) -> list[Call]:
+    """Calls for tools that exist and were not disclosed, the newest of them, oldest first (R-TG-05)."""
+    found = Call.objects.filter(tenant_id=tenant_id, code="UNDISCLOSED_TOOL", accepted=False)
+    if session_id is not None:
+        found = found.filter(session_id=session_id)
+    if since is not None:
+        found = found.filter(id__gte=lower_bound(since))
+    found = found.filter(agent_id=agent_id) if agent_id else found
+    return list(found.order_by("-id")[:limit])[::-1]
+
+
+MOST_CALLS = 200_000
+"""Over how many calls figures are made at most: the newest of the period."""
+
+
+class _Bin(Func):
+    """The beginning of the stretch of time that a moment falls in."""
+
+    function = "date_bin"
+    template = "%(function)s(%(expressions)s, TIMESTAMPTZ '2000-01-01 00:00+00')"
+    output_field = DateTimeField()
+
+
+def calls_between(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> QuerySet[Call]:
+    """The gate records of a period; `about` may be any of their columns."""
+    ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}
+    return Call.objects.filter(tenant_id=tenant_id, **ids, **about)
+
+
+def calls_page(
+    tenant_id: UUID, *, since: datetime, until: datetime, before: UUID | None, limit: int, **about: Any
+) -> list[Call]:
+    """The calls of a period, newest first, starting below the id `before`."""
+    found = calls_between(tenant_id, since=since, until=until, **about)
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])
+
+
+def tallies(
+    tenant_id: UUID,
+    *by: str,
+    since: datetime,
+    until: datetime,
+    step: timedelta | None = None,
+    **about: Any,
+) -> dict[tuple[Any, ...], Tally]:
+    """How the calls of a period fared, by the columns named, and by stretches of time where there is a `step`.
+
+    Only the newest `MOST_CALLS` of the period count: nobody waits for a table of hundreds of millions.
+    """
+    found = calls_between(tenant_id, since=since, until=until, **about)
+    edge = found.order_by("-id").values_list("id", flat=True)[MOST_CALLS : MOST_CALLS + 1].first()
+    found = found.filter(id__gt=edge) if edge is not None else found
+    keys = list(by)
+    if step is not None:
+        found = found.annotate(bin=_Bin(Value(step), F("at")))
+        keys.append("bin")
+    failed = found.filter(accepted=True, action_id__in=actions.failed_executions(tenant_id, since=since, until=until))
+    broken = {row[:-1]: row[-1] for row in failed.values_list(*keys).annotate(Count("id")).order_by()}
+    rows = found.values_list(*keys).annotate(
+        Count("id"),
+        accepted_calls=Count("id", filter=Q(accepted=True)),
+        phantoms=Count("id", filter=Q(category="phantom")),
+        arguments=Count("id", filter=Q(category="argument_hallucination")),
+        undisclosed=Count("id", filter=Q(code="UNDISCLOSED_TOOL")),
+    )
+    width = len(keys)
+    return {row[:width]: replace(Tally(*row[width:]), failed=broken.get(row[:width], 0)) for row in rows.order_by()}
+
+
+def tally(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> Tally:
+    """How the calls of a period fared, in one."""
+    return total(tallies(tenant_id, "accepted", since=since, until=until, **about).values())
+
+
+def refusals(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[tuple[Any, ...], int]:
+    """How many calls of a period were refused, by code."""
+    found = calls_between(tenant_id, since=since, until=until, accepted=False, **about)
+    rows = found.values_list("code", "category").annotate(count=Count("id")).order_by("-count", "code")
+    return {row[:2]: row[2] for row in rows}
+
+
+_NAMES_TRIED = ("PHANTOM_TOOL", "UNDISCLOSED_TOOL")
+
+
+def names_tried(tenant_id: UUID, *, since: datetime, until: datetime, **about: Any) -> dict[str, int]:
+    """The largest number of different tools that one session of each agent tried and was refused (R-TG-11)."""
+    found = calls_between(tenant_id, since=since, until=until, accepted=False, code__in=_NAMES_TRIED, **about)
+    rows = found.values_list("agent_id", "session_id").annotate(names=Count("tool", distinct=True)).order_by()
+    most: dict[str, int] = {}
+    for agent_id, _, names in rows:
+        most[agent_id] = max(names, most.get(agent_id, 0))
+    return most
+
+
+def refused_calls(tenant_id: UUID, *, since: datetime, limit: int = 8) -> list[Call]:
+    """What the gate refused lately, newest first."""
+    found = Call.objects.filter(tenant_id=tenant_id, id__gte=lower_bound(since), accepted=False)
+    return list(found.order_by("-id")[:limit])

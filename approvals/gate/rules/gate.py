@@ -1,0 +1,380 @@
+"""The gate: the one place between an agent and its tools. It decides from values only, and says why.
+
+`judge` looks at the call and its session; `clear` looks at what surrounds the target, which is known only once the
+arguments are. The order is the order of authority, so that a later check never reveals what an earlier one hides:
+
+1. The agent is registered, not revoked, and its entry unaltered (R-TG-08, C-12). The session is open.
+2. The run has iterations left; refused calls count, so that an agent cannot spin on its mistakes (R-MC-23). Once it was
+   forced to end, no session of it takes a call (R-FB-06).
+3. The pin lives, and what the call restates is the pinned goal (R-PA-05, R-PA-06).
+4. The tool exists, is disclosed (R-TG-02, R-TG-10) and stands in the sealed entry of the agent's version. Suggestions
+   name disclosed tools only; a name that a disclosed tool once had leads to it and is a phantom still (R-MC-22).
+5. A mutating call restates the goal or its hash (R-PA-08).
+6. The arguments fit the contract (`malformed`; `coercion` where it was opted into), the target that the agent claims is
+   the one they name, and the predicates that it adds compile. They are added to the contract's, never put in their
+   place (D13).
+7. Every action that it depends on is settled as a success, or its failure was acknowledged (R-EX-20). One that it
+   stands in for (`supersedes`) has failed, and is the same key's.
+8. Nothing is frozen that the call touches (R-EX-15).
+9. The same mutation is not open (R-EX-08), the run is not being taken back, after its pivot only tools start
+   that may be sent again unchanged (R-RP-40), and no step of it stands in the way (`surroundings`; R-PL-13, R-PL-14).
+10. What it says that it is based on still holds (`basis`; R-TC-16).
+11. It lies inside the autonomy boundary in force (`autonomy`).
+12. Its agent and its session have budget left (`budgets`).
+13. No rule of the approval policy refuses it (`under`; `approvals.policy.rules.policy`).
+
+Every refusal names the layer that found it (`layers`, R-TC-15), in the record and in the answer's errors.
+
+A call that resolved to a disclosed contract and is wrong in itself goes on record as PROPOSED, then FAILED (C-27):
+`on_record`. All else is a gate record only. So is what `clear` refuses: such a call was right and only came at the
+wrong time, and a FAILED action beside the open one it repeats would read as if that one had failed.
+
+What a caller says about itself (roles, approvals, privileges) is not even read (R-CR-11). A fault inside the gate
+refuses (R-TG-09): `gate_fault`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from approvals.gate.rules import coercion, layers, malformed, preconditions, rate_limits, stale_reads
+from approvals.gate.rules.layers import Layer
+from approvals.gate.rules.malformed import Malformed, shown
+from approvals.gate.rules.preconditions import Dependency, Surroundings
+from approvals.gate.rules.proposals import Proposal, read_call
+from approvals.policy.rules.policy import Demand
+from approvals.sessions.rules import pins
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.targets import BadTarget
+from ledger.record.rules.canonical import NotCanonical, canonical, digest
+
+__all__ = ["Dependency", "GateVerdict", "Proposal", "Standing", "Surroundings", "clear", "judge", "read_call"]
+
+ACCEPTED = "ACCEPTED"
+MAX_PREDICATES = 20
+MAX_PREDICATE = 2_000
+
+_MEASURES = {
+    ACCEPTED: "valid",
+    "PHANTOM_TOOL": "phantom",
+    malformed.HALLUCINATED: "argument_hallucination",
+    malformed.DRIFTED: "argument_hallucination",
+    malformed.COERCED: "argument_hallucination",
+    malformed.UNPARSEABLE: "argument_hallucination",
+}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the server knows about the agent and its session, read again for every call (R-CR-14)."""
+
+    registered: bool
+    sealed: bool
+    open: bool
+    pin: pins.Pin
+    disclosed: Mapping[str, Contract]
+    catalogue: frozenset[str]
+    registered_tools: frozenset[str] | None = None
+    calls_made: int = 0
+    iteration_limit: int | None = None
+    forced_out: bool = False
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """What the gate says, with all that the record needs. `payload_hash` is of the arguments as sent when refused."""
+
+    accepted: bool
+    code: str
+    message: str
+    hint: str = ""
+    suggestion: str | None = None
+    errors: tuple[Mapping[str, Any], ...] = ()
+    on_record: bool = False
+    contract: Contract | None = None
+    payload: bytes = b""
+    payload_hash: str = ""
+    target_resource: str = ""
+    predicates: tuple[str, ...] = ()
+    dry_run: bool = False
+    demand: Demand | None = None
+    layer: str = ""
+    coerced: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def category(self) -> str:
+        """The measuring class: valid, argument_hallucination, phantom or gate_rejection (R-MC-14, C-36)."""
+        return _MEASURES.get(self.code, "gate_rejection")
+
+    @property
+    def operation_hash(self) -> str:
+        """Names the logical operation, whatever key it is sent under: tool, target and payload (R-EX-08)."""
+        tool = self.contract.name if self.contract else ""
+        return digest(canonical(["operation", tool, self.target_resource, self.payload_hash]))
+
+
+def judge(
+    call: Proposal,
+    standing: Standing,
+    *,
+    compile_predicate: Callable[[Contract, str], str | None],
+    at: datetime,
+) -> GateVerdict:
+    """Rules 1 to 6: whether the call is this agent's to make, and is well formed."""
+    refusal = _identity(standing) or _iterations(standing) or _pin(call, standing, at) or _tool(call, standing)
+    if refusal is not None:
+        return _refused(refusal, call)
+    contract = standing.disclosed[call.tool]
+    if contract.mutating and call.goal is None and call.pin_hash is None:
+        refusal = Malformed(
+            pins.AskDrift.code,
+            "A call that changes something must restate the goal or send the pin's hash.",
+            "Send `pin_hash` from the session's answer.",
+        )
+        return _refused(refusal, call)
+    return _arguments(call, contract, compile_predicate)
+
+
+def clear(verdict: GateVerdict, call: Proposal, around: Surroundings, *, at: datetime | None = None) -> GateVerdict:
+    """Rules 7 to 10, for a verdict of `judge` that accepts; any other comes back as it is.
+
+    Without a time nothing is asked of the reads that the call is based on.
+    """
+    if not verdict.accepted or verdict.contract is None:
+        return verdict
+    refusal = preconditions.in_the_way(call, verdict.contract, around)
+    if refusal is None and at is not None:
+        refusal = stale_reads.stale(call.based_on, verdict.contract, verdict.target_resource, around.changes, at=at)
+    return verdict if refusal is None else refused(verdict, refusal)
+
+
+def refused(verdict: GateVerdict, refusal: Malformed) -> GateVerdict:
+    """A verdict that accepted, refused after all: the call was right, so it is no action that failed."""
+    layer = refusal.layer or layers.layer_of(refusal.code)
+    return replace(
+        verdict,
+        accepted=False,
+        on_record=False,
+        code=refusal.code,
+        message=refusal.message,
+        hint=refusal.hint,
+        errors=_named(refusal, layer),
+        layer=layer,
+    )
+
+
+def paced(verdict: GateVerdict, *, waiting: int, most: int) -> GateVerdict:
+    """The verdict for an agent that has so many approvals waiting: one more than its policy allows is refused (B38)."""
+    if not rate_limits.is_flood(waiting, most=most):
+        return verdict
+    message = f"{waiting} of this agent's calls wait for people, and no more than {most} may."
+    hint = "Wait until people have decided some of them; nothing was queued."
+    return refused(verdict, Malformed("BUDGET_EXCEEDED", message, hint))
+
+
+def under(verdict: GateVerdict, demand: Demand) -> GateVerdict:
+    """Rule 13, for a verdict that accepts: what the approval policy wants of the call."""
+    if demand.outcome != "refuse":
+        return replace(verdict, demand=demand)
+    hint = "Do not repeat the call: the tenant's policy refuses it, and no approval changes that."
+    errors = tuple({"path": "", "code": "POLICY", "detail": reason} for reason in demand.reasons)
+    refusal = Malformed("OUTSIDE_AUTONOMY", demand.refusal, hint, None, errors)
+    return replace(refused(verdict, refusal), on_record=True, demand=demand)
+
+
+def gate_fault(call: Proposal) -> GateVerdict:
+    """The refusal when a check itself broke: what cannot be checked does not pass (R-TG-09)."""
+    refusal = Malformed("GATE_FAULT", "The call could not be checked, so it was not let through.", "Try again later.")
+    return _refused(refusal, call)
+
+
+# Rules 1 to 4
+
+
+def _identity(standing: Standing) -> Malformed | None:
+    if not standing.registered:
+        return Malformed("AGENT_NOT_REGISTERED", "The agent is not registered, or was revoked.")
+    if not standing.sealed:
+        message = "The agent's registry entry is not the one that was sealed."
+        error = {"path": "", "code": "REGISTRY_FINGERPRINT_MISMATCH", "detail": message}
+        return Malformed("AGENT_NOT_REGISTERED", message, errors=(error,))
+    if not standing.open:
+        message = "The session is closed, and its pin with it."
+        error = {"path": "", "code": "SESSION_CLOSED", "detail": message}
+        return Malformed(pins.PinExpired.code, message, "Open a new session.", None, (error,))
+    return None
+
+
+def _iterations(standing: Standing) -> Malformed | None:
+    reached = standing.iteration_limit is not None and standing.calls_made >= standing.iteration_limit
+    if reached or standing.forced_out:
+        return Malformed(
+            "ITERATION_LIMIT",
+            f"The run has used its {standing.iteration_limit} calls." if reached else "The run was ended at its limit.",
+            "Stop calling tools and report the session's summary.",
+        )
+    return None
+
+
+def _pin(call: Proposal, standing: Standing, at: datetime) -> Malformed | None:
+    if at >= standing.pin.expires_at:
+        return Malformed(pins.PinExpired.code, "The session's pin has expired.", "Ask the caller for a new session.")
+    if call.goal is None and call.pin_hash is None:
+        return None
+    try:
+        matched = pins.compare(standing.pin, goal=call.goal, sent_hash=call.pin_hash, at=at).match
+    except NotCanonical:
+        matched = False
+    if matched:
+        return None
+    message = "The restated goal is not the one that was pinned."
+    return Malformed(pins.AskDrift.code, message, "Quote the goal word for word, or send the pin's hash.")
+
+
+def _tool(call: Proposal, standing: Standing) -> Malformed | None:
+    if call.fault:
+        return Malformed(malformed.UNPARSEABLE, call.fault, "See the API's description of a call.")
+    known = standing.registered_tools
+    name, named = shown(call.tool), call.tool in standing.disclosed
+    if named and known is not None and call.tool not in known:
+        return Malformed("CAPABILITY_NOT_REGISTERED", f"`{name}` is not registered for this agent.")
+    if named:
+        return None
+    successor = next((new for new, each in standing.disclosed.items() if call.tool in each.formerly), None)
+    if successor is None and call.tool in standing.catalogue:
+        return Malformed("UNDISCLOSED_TOOL", f"`{name}` is not among the tools of this session.")
+    near = successor or malformed.nearest(call.tool, standing.disclosed)
+    hint = f"Did you mean `{near}`?" if near else "Call only tools of the session's contract."
+    if successor is not None:
+        hint = f"It is called `{successor}` now, and may take other parameters: read its schema."
+    return Malformed("PHANTOM_TOOL", f"There is no tool `{name}`.", hint, near)
+
+
+# Rule 6
+
+
+def _arguments(
+    call: Proposal, contract: Contract, compile_predicate: Callable[[Contract, str], str | None]
+) -> GateVerdict:
+    payload = malformed.read_arguments(call.arguments)
+    if isinstance(payload, Malformed):
+        return _refused(payload, call, contract)
+    mistake = malformed.find(payload, schema=contract.arguments_schema, validator=contract.arguments_validator)
+    coerced = coercion.lossless(payload, contract) if mistake is not None else None
+    if mistake is not None and coerced is None:
+        return _refused(mistake, call, contract, payload)
+    payload, conversions = coerced or (payload, ())
+    try:
+        target = contract.render_target(payload)
+    except BadTarget as problem:
+        return _refused(_wrong_value(problem.argument, str(problem)), call, contract, payload)
+    mistake = _claims(call, target) or _added(call, contract, compile_predicate)
+    if mistake is not None:
+        return _refused(mistake, call, contract, payload)
+    text = canonical(payload)
+    return GateVerdict(
+        accepted=True,
+        code=ACCEPTED,
+        message="The call is well formed and allowed here.",
+        on_record=True,
+        contract=contract,
+        payload=text,
+        payload_hash=digest(text),
+        target_resource=target,
+        predicates=tuple(dict.fromkeys((*contract.predicates, *call.outcome_predicates))),
+        dry_run=call.dry_run,
+        coerced=conversions,
+    )
+
+
+def _claims(call: Proposal, target: str) -> Malformed | None:
+    for path, claimed in (
+        ("/target_resource", call.target_resource),
+        ("/intended_outcome/target_resource", call.outcome_target),
+    ):
+        if claimed is not None and claimed != target:
+            hint = f"The arguments name the target `{shown(target)}`."
+            return _wrong_value(path, "The claimed target is not the one that the arguments name.", hint)
+    return None
+
+
+def _added(
+    call: Proposal, contract: Contract, compile_predicate: Callable[[Contract, str], str | None]
+) -> Malformed | None:
+    path = "/intended_outcome/expected_predicates"
+    if len(call.outcome_predicates) > MAX_PREDICATES:
+        return _wrong_value(path, f"A call may add at most {MAX_PREDICATES} predicates.")
+    for index, predicate in enumerate(call.outcome_predicates):
+        if len(predicate) > MAX_PREDICATE:
+            return _wrong_value(f"{path}/{index}", f"A predicate has at most {MAX_PREDICATE} characters.")
+        problem = compile_predicate(contract, predicate)
+        if problem is not None:
+            return _wrong_value(f"{path}/{index}", f"The predicate does not compile: {problem}")
+    return None
+
+
+def _wrong_value(path: str, detail: str, hint: str = "") -> Malformed:
+    error = {"path": path if path.startswith("/") else f"/{path}", "code": malformed.HALLUCINATED, "detail": detail}
+    return Malformed(malformed.HALLUCINATED, detail, hint, None, (error,), Layer.SEMANTICS)
+
+
+# Refusing
+
+
+def _refused(
+    refusal: Malformed, call: Proposal, contract: Contract | None = None, payload: dict[str, Any] | None = None
+) -> GateVerdict:
+    sent = _as_sent(call.arguments) if payload is None else canonical(payload)
+    layer = refusal.layer or layers.layer_of(refusal.code)
+    return GateVerdict(
+        accepted=False,
+        code=refusal.code,
+        message=refusal.message,
+        hint=refusal.hint,
+        suggestion=refusal.suggestion,
+        errors=_named(refusal, layer),
+        layer=layer,
+        on_record=contract is not None,
+        contract=contract,
+        payload=sent,
+        payload_hash=digest(sent),
+        target_resource=_target(contract, payload),
+        predicates=contract.predicates if contract else (),
+        dry_run=call.dry_run,
+    )
+
+
+def _named(refusal: Malformed, layer: str) -> tuple[Mapping[str, Any], ...]:
+    """The errors of a refusal, at least one, each with the layer that found it."""
+    errors = refusal.errors or ({"path": "", "code": refusal.code, "detail": refusal.message},)
+    return tuple({**each, "layer": layer} for each in errors)
+
+
+def _as_sent(arguments: Any) -> bytes:
+    """Canonical bytes of whatever was sent: what has no canonical form of its own is kept as its text (C-27)."""
+    try:
+        return canonical(arguments)
+    except NotCanonical:
+        text = arguments if isinstance(arguments, str) else _spelled(arguments)
+        return canonical(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _spelled(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (ValueError, RecursionError):
+        return "(too deep to keep)"
+
+
+def _target(contract: Contract | None, payload: dict[str, Any] | None) -> str:
+    """The target of a refused call. No real target holds a brace, so the bare template cannot pass for one."""
+    if contract is None:
+        return ""
+    try:
+        return contract.render_target(payload or {})
+    except BadTarget:
+        return contract.target_template

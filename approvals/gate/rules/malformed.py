@@ -1,0 +1,269 @@
+"""Malformed calls: which kind of mistake a call holds, and what would mend it.
+
+A mistake is an answer, not an error: the session goes on (R-MC-05, R-MC-21). Kinds, in the order they are looked for:
+
+| code | when |
+|---|---|
+| UNPARSEABLE_ARGUMENTS | no JSON or no object (R-MC-07), or outside the profile of payloads (error NOT_CANONICAL) |
+| TYPE_COERCION | an extra wrapping object, or the right name with the wrong type (R-MC-04) |
+| SCHEMA_DRIFT | a wrong parameter name; the answer names the real one (R-MC-03) |
+| ARGUMENT_HALLUCINATION | an admissible parameter with an inadmissible value; the allowed ones are listed (R-MC-02) |
+
+PHANTOM_TOOL and UNDISCLOSED_TOOL are the gate's, which knows the session (R-TG-10). Nothing is converted or repaired
+here; what a contract may opt into is in `coercion` (C-38). Messages name parameters, types and allowed values out of
+the contract; of what was sent they repeat no value, and names only after `shown` made them harmless (R-MC-13).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator, ValidationError
+
+from ledger.record.rules.canonical import NotCanonical, canonical, read
+
+UNPARSEABLE = "UNPARSEABLE_ARGUMENTS"
+COERCED = "TYPE_COERCION"
+DRIFTED = "SCHEMA_DRIFT"
+HALLUCINATED = "ARGUMENT_HALLUCINATION"
+
+_SEVERITY = {DRIFTED: 0, COERCED: 1, HALLUCINATED: 2}
+_NAME_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "required"})
+_BRANCHES = frozenset({"anyOf", "oneOf"})
+_MAX_ERRORS = 20
+_MAX_PROBLEMS = 200
+_MAX_ALLOWED = 50
+_MAX_AROUND = 4
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """One kind of mistake with every instance of it, and the nearest mend."""
+
+    code: str
+    message: str
+    hint: str = ""
+    suggestion: str | None = None
+    errors: tuple[Mapping[str, Any], ...] = ()
+    layer: str = ""
+
+
+def shown(name: str) -> str:
+    """A name out of a call, cut and stripped of everything that could pose as more than a name."""
+    plain = "".join(one if one.isascii() and one.isprintable() and one not in "`\"'<>" else "?" for one in name)
+    return plain if len(plain) <= 64 else plain[:61] + "..."
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` was probably meant to be, or None when nothing is near."""
+    pool = sorted(candidates)
+    folded = {_folded(one): one for one in reversed(pool)}
+    close = difflib.get_close_matches(_folded(name)[:128], folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def read_arguments(raw: Any) -> dict[str, Any] | Malformed:
+    """The arguments of a call, sent as an object or as a text of JSON."""
+    value = raw
+    if isinstance(raw, str):
+        try:
+            json.loads(raw)
+        except (ValueError, RecursionError):
+            return Malformed(UNPARSEABLE, "The arguments are not JSON.", "Send one JSON object of parameters.")
+        try:
+            value = read(raw)
+        except NotCanonical as refusal:
+            return _not_canonical(refusal)
+    if not isinstance(value, dict):
+        detail = f"The arguments are {_WORDS[type_of(value)]}, not an object."
+        return Malformed(UNPARSEABLE, detail, "Send one JSON object of parameters.")
+    try:
+        canonical(value)
+    except NotCanonical as refusal:
+        return _not_canonical(refusal)
+    return value
+
+
+def _not_canonical(refusal: NotCanonical) -> Malformed:
+    error = {"path": "/arguments", "code": NotCanonical.code, "detail": refusal.detail}
+    return Malformed(UNPARSEABLE, refusal.detail, "Send decimals and large numbers as strings.", None, (error,))
+
+
+def find(arguments: dict[str, Any], *, schema: Mapping[str, Any], validator: Draft202012Validator) -> Malformed | None:
+    """The worst kind of mistake in arguments that were read, or None when they fit the schema (R-TC-04)."""
+    if validator.is_valid(arguments):
+        return None
+    declared = schema.get("properties", {})
+    found = unwrapped(arguments, declared)
+    if found is not None:
+        wrapper, _ = found
+        detail = f"The parameters are wrapped in `{shown(wrapper)}`."
+        error = {"path": f"/{shown(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
+        return Malformed(COERCED, detail, "Send the parameters themselves, without a wrapping object.", None, (error,))
+    # Bounded before anything is compared: a call of a hundred thousand mistakes costs no more than one of a few.
+    problems = islice(validator.iter_errors(arguments), _MAX_PROBLEMS)
+    errors = [error for problem in problems for error in _errors(problem, arguments, schema)]
+    errors.sort(key=lambda error: (_SEVERITY[error["code"]], error["path"]))
+    worst = errors[0]
+    hints = [error["hint"] for error in errors if error["code"] == worst["code"] and error.get("hint")]
+    suggestion = next((error["suggestion"] for error in errors if error.get("suggestion")), None)
+    return Malformed(
+        worst["code"], worst["detail"], " ".join(dict.fromkeys(hints)), suggestion, tuple(errors[:_MAX_ERRORS])
+    )
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def unwrapped(arguments: dict[str, Any], declared: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """What holds all the parameters and should not be there, by its name, and the parameters.
+
+    Nothing beside it is a parameter, so that nothing is lost; what stands there are the few words of a whole call that
+    was sent as its own arguments (`{"name": "issue_refund", "arguments": {...}}`). It may hold them as text of JSON.
+    """
+    if not arguments or len(arguments) > _MAX_AROUND or arguments.keys() & declared.keys():
+        return None
+    inner = {name: value for name, sent in arguments.items() if (value := _parameters(sent, declared)) is not None}
+    return next(iter(inner.items())) if len(inner) == 1 else None
+
+
+def _parameters(sent: Any, declared: Mapping[str, Any]) -> dict[str, Any] | None:
+    if isinstance(sent, str) and sent.lstrip()[:1] == "{":
+        try:
+            sent = read(sent)
+        except NotCanonical:
+            return None
+    return sent if isinstance(sent, dict) and sent and sent.keys() <= declared.keys() else None
+
+
+def _errors(problem: ValidationError, arguments: dict[str, Any], schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    keyword = problem.kind.name
+    if keyword in _NAME_KEYWORDS:
+        yield from _name_errors(problem, arguments, schema)
+    elif keyword == "type":
+        yield _type_error(problem)
+    elif keyword in _BRANCHES:
+        yield _branch_error(problem)
+    else:
+        yield _value_error(problem)
+
+
+def _name_errors(
+    problem: ValidationError, arguments: dict[str, Any], schema: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    path, facts = _path(problem), problem.kind.as_dict()
+    top = not list(problem.instance_path)
+    declared = schema.get("properties", {})
+    if problem.kind.name == "required":
+        name = facts["property"]
+        yield _error(f"{path}/{shown(name)}", DRIFTED, f"The parameter `{shown(name)}` is missing.")
+        return
+    sent = problem.instance if isinstance(problem.instance, dict) else {}
+    for name in facts.get("unexpected", sorted(sent)[:1])[:_MAX_ERRORS]:
+        meant = _meant(name, arguments, schema) if top else None
+        error = _error(f"{path}/{shown(name)}", DRIFTED, f"`{shown(name)}` is not a parameter here.")
+        if meant is not None:
+            error |= {"suggestion": meant, "hint": f"Use `{meant}` instead of `{shown(name)}`."}
+        elif top:
+            error["hint"] = "The parameters are: " + ", ".join(f"`{one}`" for one in sorted(declared)) + "."
+        yield error
+
+
+def _meant(name: str, arguments: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """The real name of an unknown parameter: the near one, else the only one that is still wanted."""
+    declared = schema.get("properties", {})
+    near = nearest(name, [one for one in declared if one not in arguments])
+    wanted = [one for one in schema.get("required", []) if one not in arguments]
+    unknown = len(arguments.keys() - declared.keys())
+    if near is None and len(wanted) == unknown == 1:
+        return str(wanted[0])
+    return near
+
+
+def _type_error(problem: ValidationError) -> dict[str, Any]:
+    expected = sorted(problem.kind.as_dict()["types"])
+    path, wanted = _path(problem), " or ".join(_WORDS.get(one, one) for one in expected)
+    got = _WORDS[type_of(problem.instance)]
+    error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {got}.")
+    return error | {"expected": expected, "hint": f"Send `{_name(path)}` as {wanted}."}
+
+
+def _branch_error(problem: ValidationError) -> dict[str, Any]:
+    """No branch fits: a type mistake only when no branch takes that type at all."""
+    leaves = [leaf for branch in problem.kind.as_dict().get("context", []) for leaf in branch]
+    path = _path(problem)
+    here = [leaf for leaf in leaves if list(leaf.instance_path) == list(problem.instance_path)]
+    allowed = [value for leaf in here if leaf.kind.name == "enum" for value in leaf.kind.as_dict()["options"]]
+    if leaves and all(leaf.kind.name == "type" and leaf in here for leaf in leaves):
+        expected = sorted({one for leaf in leaves for one in leaf.kind.as_dict()["types"]})
+        wanted = " or ".join(_WORDS.get(one, one) for one in expected)
+        error = _error(path, COERCED, f"`{_name(path)}` must be {wanted}, not {_WORDS[type_of(problem.instance)]}.")
+        return error | {"expected": expected, "hint": f"Send `{_name(path)}` as {wanted}."}
+    error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that fits none of the allowed forms.")
+    return error | (_allowed(path, allowed) | _near(problem.instance, allowed) if allowed else {})
+
+
+def _value_error(problem: ValidationError) -> dict[str, Any]:
+    path, facts = _path(problem), problem.kind.as_dict()
+    keyword = problem.kind.name
+    if keyword in {"enum", "const"}:
+        values = facts["options"] if keyword == "enum" else [facts["expected_value"]]
+        error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed.")
+        return error | _allowed(path, values) | _near(problem.instance, values)
+    limit = ", ".join(f"{key} {value}" for key, value in sorted(facts.items()) if isinstance(value, str | int | float))
+    rule = f"{keyword}: {limit}" if limit else keyword
+    error = _error(path, HALLUCINATED, f"`{_name(path)}` has a value that is not allowed ({rule[:200]}).")
+    return error | {"hint": f"Keep `{_name(path)}` within {rule[:200]}."}
+
+
+def _near(sent: Any, values: list[Any]) -> dict[str, Any]:
+    """The allowed value that was probably meant. It is the contract's own word, nothing that was sent."""
+    near = (
+        nearest(sent, [one for one in values[:_MAX_ALLOWED] if isinstance(one, str)]) if isinstance(sent, str) else None
+    )
+    return {"suggestion": near} if near is not None else {}
+
+
+def _allowed(path: str, values: list[Any]) -> dict[str, Any]:
+    listed = values[:_MAX_ALLOWED]
+    text = ", ".join(value if isinstance(value, str) else json.dumps(value) for value in listed)
+    return {"allowed": listed, "hint": f"Allowed values of `{_name(path)}`: {text}."}
+
+
+def _error(path: str, code: str, detail: str) -> dict[str, Any]:
+    return {"path": path, "code": code, "detail": detail}
+
+
+def _path(problem: ValidationError) -> str:
+    return "".join(f"/{shown(str(part))}" for part in problem.instance_path)
+
+
+def _name(path: str) -> str:
+    return path.lstrip("/").replace("/", ".") or "arguments"
+
+
+_WORDS = {
+    "string": "text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+
+
+def type_of(value: Any) -> str:
+    """The JSON Schema word for the type of a value."""
+    if value is None:
+        return "null"
+    for kind, name in ((bool, "boolean"), (str, "string"), (int, "integer"), (dict, "object"), (list, "array")):
+        if isinstance(value, kind):
+            return name
+    return "number"

@@ -1,0 +1,163 @@
+"""What surrounds the target of a call, and what of it stands in the way (the gate's rules 7 to 10).
+
+The steps of a run are its actions. A step is unobserved while nobody knows what came of it: a mutation that is not
+settled, or was and is contradicted; a read that was not answered. It has failed when it ended without the wanted
+effect, or its effect was taken back.
+
+1. Refused is a mutating call that depends on an unobserved step, or has the same target as one (R-PL-13, R-PL-14).
+   What neither depends on it nor shares its target goes on, in the same batch too. Reads always go on: that is how one
+   observes.
+2. Refused is a mutating call that follows a failed step which nobody has acknowledged: the call does so itself
+   (`acknowledges`, or `supersedes` for the step it stands in for), or an earlier one did. That is a decision, and is
+   written down with the step. What the agent knows anyway needs none: a call that was answered with a refusal, one that
+   it withdrew, one that a reviewer's edit stands in for.
+3. An open step cannot be acknowledged away: nobody knows yet what there is to take notice of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from approvals.gate.rules.malformed import Malformed, shown
+from approvals.gate.rules.proposals import Proposal
+from approvals.gate.rules.stale_reads import Change
+from ledger.catalogue.rules.contract import Contract
+
+UNRESOLVED = "UNRESOLVED_DEPENDENCY"
+
+# Settled without the wanted effect: a later step may go on only after somebody took notice.
+SETTLED_OTHERWISE = frozenset({"FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED"})
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """How an action stands that a call depends on. `acknowledged`: a decision about its failure is on record."""
+
+    state: str
+    contradicted: bool = False
+    acknowledged: bool = False
+    reversed: bool = False
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What surrounds the target of a call: dependencies by id, freezes that match as (scope, value), an open twin, and
+    the state of the action that it stands in for.
+
+    `unobserved` are the steps of the run on this target that are open, as (id, state); `failed` its failed steps that
+    nobody has acknowledged; `changes` what is known of the resources that the call is based on.
+    """
+
+    dependencies: Mapping[str, Dependency]
+    freezes: tuple[tuple[str, str], ...] = ()
+    open_twin: str | None = None
+    superseded: str | None = None
+    unwinding: bool = False
+    after_pivot: bool = False
+    unobserved: tuple[tuple[str, str], ...] = ()
+    failed: tuple[str, ...] = ()
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+
+
+def decided(call: Proposal) -> frozenset[str]:
+    """The steps whose failure the call takes notice of."""
+    return call.acknowledges | ({call.supersedes} if call.supersedes else set())
+
+
+def in_the_way(call: Proposal, contract: Contract, around: Surroundings) -> Malformed | None:
+    """The first thing around that stands in the way of a call, if there is one."""
+    return (
+        _unwinding(around)
+        or _after_pivot(contract, around)
+        or _dependencies(call, around)
+        or _superseding(call, around)
+        or _frozen(contract, around)
+        or _twin(contract, around)
+        or _unobserved(contract, around)
+        or _failed(call, contract, around)
+    )
+
+
+def _unwinding(around: Surroundings) -> Malformed | None:
+    if not around.unwinding:
+        return None
+    message = "This run is being taken back; nothing new starts in it."
+    return Malformed(UNRESOLVED, message, "Report the run's summary, and open a new session.")
+
+
+def _after_pivot(contract: Contract, around: Surroundings) -> Malformed | None:
+    if not around.after_pivot or not contract.mutating or contract.recovery.idempotent:
+        return None
+    message = "After its pivot a run can only be finished, and this tool cannot be sent again unchanged."
+    return Malformed("OUTSIDE_AUTONOMY", message, "Use a tool whose contract says that it is idempotent, or a new run.")
+
+
+def _dependencies(call: Proposal, around: Surroundings) -> Malformed | None:
+    open_ones = [one for one in call.depends_on if not _resolved(one, call, around.dependencies.get(one))]
+    if not open_ones:
+        return None
+    errors = tuple(_error("/depends_on", one, _standing_of(around.dependencies.get(one))) for one in open_ones)
+    message = "An action that this call depends on is not settled."
+    return Malformed(UNRESOLVED, message, "Wait for it; acknowledge it once it has failed.", None, errors)
+
+
+def _resolved(action_id: str, call: Proposal, dependency: Dependency | None) -> bool:
+    if dependency is None or dependency.contradicted:
+        return False
+    if dependency.state == "RECONCILED_SUCCESS" and not dependency.reversed:
+        return True
+    noticed = dependency.acknowledged or action_id in decided(call)
+    return (dependency.state in SETTLED_OTHERWISE or dependency.reversed) and noticed
+
+
+def _standing_of(dependency: Dependency | None) -> str:
+    if dependency is None:
+        return "not an action of this session"
+    if dependency.contradicted:
+        return "CONTRADICTED"
+    return f"{dependency.state}, reversed" if dependency.reversed else dependency.state
+
+
+def _superseding(call: Proposal, around: Surroundings) -> Malformed | None:
+    if call.supersedes is None or around.superseded == "FAILED":
+        return None
+    message = "The action that this call would stand in for is not one of yours that has ended."
+    return Malformed(UNRESOLVED, message, "Name in `supersedes` an action that was refused or has failed.")
+
+
+def _frozen(contract: Contract, around: Surroundings) -> Malformed | None:
+    # A frozen target may still be read; every other freeze stops reads as well.
+    stops = [scope for scope, _ in around.freezes if contract.mutating or scope != "target"]
+    if not stops:
+        return None
+    message = f"Stopped by an operator or a finding (scope: {shown(stops[0])})."
+    return Malformed("TARGET_FROZEN", message, "Wait until a person lifts the freeze.")
+
+
+def _twin(contract: Contract, around: Surroundings) -> Malformed | None:
+    if not contract.mutating or around.open_twin is None:
+        return None
+    message = "The same operation is already open."
+    return Malformed("DUPLICATE_BLOCKED", message, f"Wait for the action {shown(around.open_twin)}; do not repeat it.")
+
+
+def _unobserved(contract: Contract, around: Surroundings) -> Malformed | None:
+    if not contract.mutating or not around.unobserved:
+        return None
+    errors = tuple(_error("", one, state) for one, state in around.unobserved)
+    message = "A step of this run on the same target is not settled, so nobody knows what this call would build on."
+    return Malformed(UNRESOLVED, message, "Wait until it is settled, or withdraw it first.", None, errors)
+
+
+def _failed(call: Proposal, contract: Contract, around: Surroundings) -> Malformed | None:
+    unnoticed = [one for one in around.failed if one not in decided(call)]
+    if not contract.mutating or not unnoticed:
+        return None
+    errors = tuple(_error("/acknowledges", one, "it failed, and nobody has acknowledged that") for one in unnoticed)
+    message = "A step of this run has failed, and no decision to go on is on record."
+    return Malformed(UNRESOLVED, message, "Name it in `acknowledges` if the goal still wants this step.", None, errors)
+
+
+def _error(path: str, action_id: str, detail: str) -> dict[str, str]:
+    return {"path": path, "code": UNRESOLVED, "detail": f"{shown(action_id)}: {detail}", "action_id": shown(action_id)}

@@ -1,0 +1,92 @@
+"""A proposal: one call of an agent as it was sent, read without believing anything that it says of itself.
+
+A shape that is wrong becomes the proposal's `fault`; its neighbours in the batch go on (R-MC-06). Only the fields of
+api.md are read: roles, approvals and privileges that a call claims to have are not even looked at (R-CR-11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from approvals.gate.rules import agent_evidence, stale_reads
+from approvals.gate.rules.agent_evidence import Item
+from approvals.gate.rules.stale_reads import Read
+
+MAX_CALL_ID = 128
+MAX_NAMED = 100
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A call as the agent sent it; `fault` says why it could not be read at all."""
+
+    call_id: str = ""
+    tool: str = ""
+    arguments: Any = None
+    goal: str | None = None
+    pin_hash: str | None = None
+    target_resource: str | None = None
+    outcome_target: str | None = None
+    outcome_predicates: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    acknowledges: frozenset[str] = frozenset()
+    dry_run: bool = False
+    supersedes: str | None = None
+    based_on: tuple[Read, ...] = ()
+    evidence: tuple[Item, ...] = ()
+    fault: str = ""
+
+
+def read_call(raw: Any) -> Proposal:
+    """The call in one element of a batch; a shape that is wrong becomes its `fault`, its neighbours go on (R-MC-06)."""
+    if not isinstance(raw, dict):
+        return Proposal(fault="A call is an object.")
+    call_id, tool = raw.get("call_id"), raw.get("tool")
+    known = Proposal(
+        call_id=call_id if isinstance(call_id, str) else "",
+        tool=tool if isinstance(tool, str) else "",
+        arguments=raw.get("arguments"),
+    )
+    outcome = raw.get("intended_outcome")
+    reads, evidence = stale_reads.read(raw.get("based_on")), agent_evidence.read_evidence(raw.get("evidence"))
+    fault = _shape_fault(raw, {} if outcome is None else outcome)
+    if fault or reads is None or evidence is None:
+        return replace(known, fault=fault or (stale_reads.SHAPE if reads is None else agent_evidence.SHAPE))
+    outcome = outcome or {}
+    return replace(
+        known,
+        goal=raw.get("goal"),
+        pin_hash=raw.get("pin_hash"),
+        target_resource=raw.get("target_resource"),
+        outcome_target=outcome.get("target_resource"),
+        outcome_predicates=tuple(outcome.get("expected_predicates") or ()),
+        depends_on=tuple(raw.get("depends_on") or ()),
+        acknowledges=frozenset(raw.get("acknowledges") or ()),
+        dry_run=raw.get("dry_run") is True,
+        supersedes=raw.get("supersedes"),
+        based_on=reads,
+        evidence=evidence,
+    )
+
+
+def _shape_fault(raw: dict[str, Any], outcome: Any) -> str:
+    if not isinstance(raw.get("call_id", ""), str) or not isinstance(raw.get("tool"), str):
+        return "A call names its `tool`, and its `call_id` is text."
+    if len(raw.get("call_id", "")) > MAX_CALL_ID:
+        return f"`call_id` is longer than {MAX_CALL_ID} characters."
+    for name in ("goal", "pin_hash", "target_resource", "supersedes"):
+        if not isinstance(raw.get(name, ""), str | None):
+            return f"`{name}` must be text."
+    for name in ("depends_on", "acknowledges"):
+        if not _texts(raw.get(name)):
+            return f"`{name}` must be a list of at most {MAX_NAMED} action ids."
+    if not isinstance(outcome, dict) or not isinstance(outcome.get("target_resource", ""), str | None):
+        return "`intended_outcome` is an object with `target_resource` and `expected_predicates`."
+    return "" if _texts(outcome.get("expected_predicates")) else "`expected_predicates` must be a list of text."
+
+
+def _texts(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and len(value) <= MAX_NAMED and all(isinstance(one, str) for one in value)

@@ -1,0 +1,87 @@
+"""The clocks of approvals: stopped by freezes and by questions, and going on with the time that was left.
+
+How a clock stands follows from the record alone (`rules.clocks`). Here it is written down: the deadline that holds now,
+since when it stands still, and an event for each turn. Whoever is about to rely on a deadline has it settled first,
+under the approval's lock, so a tick that was missed changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from approvals.models import Approval, Due
+from approvals.requests.queries import approvals
+from approvals.requests.queries import deadlines as deadlines_queries
+from approvals.requests.rules import clocks as rules
+from approvals.requests.rules import deadlines, reminders
+from approvals.requests.rules.clocks import Clock
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+
+AGAIN = timedelta(seconds=30)
+_COLUMNS = {"PREPARING": "decide_by", "REQUESTED": "decide_by", "APPROVED": "release_by"}
+
+
+def due(approval: Approval, wanted: reminders.Pace, *, at: datetime) -> list[Due]:
+    """The looks at an approval that is just being asked for: at its end, and where its people are to be reminded."""
+    clock = rules.read(began=approval.requested_at, allowed=approval.decide_by - approval.requested_at, at=at)
+    looks = {str(step): deadlines.look_at(step, wanted.plan, clock, at=at, again=AGAIN) for step in deadlines.Step}
+    looks["approval"] = approval.decide_by
+    return [
+        Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=what, due_at=look)
+        for what, look in looks.items()
+        if look is not None
+    ]
+
+
+def settle(head: ledger.Head, approval: Approval, *, at: datetime) -> tuple[ledger.Head, Clock | None]:
+    """Bring a locked approval's deadline up to date; the clock it follows from, or None where nothing runs any more."""
+    column = _COLUMNS.get(head.state)
+    if column is None:
+        return head, None
+    clock = deadlines_queries.clock(approval, at=at)
+    held = (getattr(approval, column), approval.paused_at)
+    if held == (clock.latest, clock.stopped_at):
+        return head, clock
+    head = _turned(head, approval, column, clock, at=at)
+    setattr(approval, column, clock.latest)
+    approval.paused_at = clock.stopped_at
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
+        **{column: clock.latest, "paused_at": clock.stopped_at}
+    )
+    looked_at = clock.latest if clock.stopped_at is None else min(clock.latest, at + AGAIN)
+    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=looked_at)
+    return head, clock
+
+
+def settle_if_late(head: ledger.Head, approval: Approval, *, at: datetime) -> ledger.Head:
+    """Settle a clock only where it matters: the deadline that is written down was over, or the clock stood still.
+
+    A freeze moves a deadline away and never nearer, and an answer settles the clock itself.
+    """
+    ends_at = approval.release_by if head.state == "APPROVED" else approval.decide_by
+    if approval.paused_at is None and (ends_at is None or ends_at > at):
+        return head
+    return settle(head, approval, at=at)[0]
+
+
+def _turned(head: ledger.Head, approval: Approval, column: str, clock: Clock, *, at: datetime) -> ledger.Head:
+    detail = {column: instant(clock.latest), "left_s": int(clock.left.total_seconds())}
+    if clock.stopped_at is not None:
+        detail |= {"since": instant(clock.stopped_at), "because": str(clock.why)}
+    kind = "clock_resumed" if clock.stopped_at is None else "clock_stopped"
+    return ledger.append(head, ledger.Happening(kind=kind, detail=detail), actor=ledger.SYSTEM, at=at)
+
+
+def look(*, tenant_id: UUID, approval_id: UUID, at: datetime) -> bool:
+    """Settle one approval's clock; whether it stands still now (the tick)."""
+    approval = approvals.approval(tenant_id, approval_id)
+    if approval is None:
+        return False
+    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    head = ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+    approval = approvals.approval(tenant_id, approval_id)
+    assert approval is not None
+    _, clock = settle(head, approval, at=at)
+    return clock is not None and clock.stopped_at is not None

@@ -1,0 +1,278 @@
+"""Edits: a reviewer who wants another payload makes a new action, and the one before ends (R-AP-16, C-04).
+
+The payload of an action is never changed. The edited one passes the whole gate, gets its own hash, its own policy
+evaluation and its own approval, which names the editor; the original ends as SUPERSEDED with every byte kept. Its agent
+is told which fields changed and that a reviewer did it, by role. What the agent expected of an edited field is dropped
+on record (`approvals.requests.rules.expectations`): no edit is followed by a mismatch that it made itself. If we
+crash before
+the commit, nothing was edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from approvals.gate import queries as gate_queries
+from approvals.gate.operations import actions, call_context
+from approvals.gate.rules import gate
+from approvals.models import Approval, Session
+from approvals.policy.operations.policy_evaluation import demand_of, in_force
+from approvals.policy.rules.policy import Demand
+from approvals.requests.operations import clocks
+from approvals.requests.operations.requests import fail_unrun, locked, void
+from approvals.requests.queries import approvals
+from approvals.requests.rules import expectations, revisions
+from approvals.requests.rules.expectations import Dropped, Request, Reviewed
+from approvals.requests.rules.revisions import Change
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.queries import approvers
+from approvals.voting.rules import binding
+from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.contract import Contract
+from ledger.record import operations as ledger
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.refusals import Refused
+
+SUPERSEDED = "SUPERSEDED"
+BY = "reviewer"
+
+Compiler = Callable[[Contract, str], str | None]
+
+
+class EditRefused(Refused):
+    """The edited call did not pass the gate; the request stands as it was."""
+
+    code = "EDIT_REFUSED"
+    status = 422
+
+
+class NothingChanged(Refused):
+    """The edited payload is the one that was asked about."""
+
+    code = "NOTHING_CHANGED"
+    status = 422
+
+
+class NotEditable(Refused):
+    """The arguments of a recovery action come from its order; they are not edited."""
+
+    code = "NOT_EDITABLE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """What a reviewer wants instead: the arguments, why, and the hash of the payload that they were shown."""
+
+    arguments: Any
+    reason: str
+    payload_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edited:
+    """What became of an edit; before it is made, `action_id` is None.
+
+    `dropped` and `kept` are the predicates that the agent had added: those that named an edited field, and the rest.
+    """
+
+    supersedes: UUID
+    changes: tuple[Change, ...]
+    dropped: tuple[Dropped, ...]
+    kept: tuple[str, ...]
+    payload: bytes
+    payload_hash: str
+    action_id: UUID | None = None
+    approval_id: UUID | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Before:
+    """The request that an edit is about, under its lock."""
+
+    approval: Approval
+    action: Any
+    session: Session
+    payload: Any
+    call: gate.Proposal
+
+
+def preview(*, tenant_id: UUID, approval_id: UUID, edit: Edit, compile_predicate: Compiler, at: datetime) -> Edited:
+    """What an edit would change, after the whole gate; nothing is written."""
+    before = _before(tenant_id, approval_id, edit, at=at)
+    return _edited(before, *_judged(before, edit, compile_predicate=compile_predicate, at=at))
+
+
+def edit(
+    *, tenant_id: UUID, approval_id: UUID, edit: Edit, editor: UUID, compile_predicate: Compiler, at: datetime
+) -> Edited:
+    """Put an edited action in the place of the one that people were asked about."""
+    try:
+        before = _before(tenant_id, approval_id, edit, at=at)
+        _check_editor(tenant_id, editor)
+        if not edit.reason.strip():
+            raise binding.ReasonRequired("An edit says why: the agent is told.")
+        verdict, reviewed = _judged(before, edit, compile_predicate=compile_predicate, at=at)
+    except (EditRefused, NotEditable) as refusal:
+        refusal.afterwards = partial(
+            _note_refused, tenant_id=tenant_id, approval_id=approval_id, editor=editor, code=refusal.code, at=at
+        )
+        raise
+    made = _edited(before, verdict, reviewed)
+    note = {"reason": edit.reason, "expectations_dropped": [each.document() for each in made.dropped]}
+    revision = actions.Revision(before.action.id, editor, note)
+    came = actions.Came(actions.trace_of(before.action), revision=revision)
+    answer = actions.acted(before.session, before.call, verdict, came=came, at=at)
+    assert answer.action_id is not None
+    _end(before.approval, made, edit.reason, by=answer.action_id, editor=editor, at=at)
+    asked = answer.document["approval"]["approval_id"]
+    return replace(made, action_id=answer.action_id, approval_id=UUID(asked))
+
+
+def _before(tenant_id: UUID, approval_id: UUID, edit: Edit, *, at: datetime) -> _Before:
+    head = locked(tenant_id, approval_id)
+    approval = approvals.approval(tenant_id, approval_id)
+    assert approval is not None
+    head = clocks.settle_if_late(head, approval, at=at)
+    if head.state != "REQUESTED":
+        raise binding.AlreadyDecided
+    if at >= approval.decide_by:
+        raise binding.ApprovalLapsed
+    if edit.payload_hash != approval.payload_hash:
+        raise binding.PayloadChanged
+    action = actions_queries.action(tenant_id, approval.action_id)
+    assert action is not None
+    assert action.payload_pointer is not None
+    if action.ordered_by is not None:
+        raise NotEditable
+    session = sessions_queries.session(tenant_id, action.session_id)
+    assert session is not None
+    payload = parse(evidence.opened(tenant_id, action.payload_pointer) or b"{}")
+    return _Before(
+        approval=approval, action=action, session=session, payload=payload, call=_call(action, session, edit.arguments)
+    )
+
+
+def _call(action: Any, session: Session, arguments: Any) -> gate.Proposal:
+    """The call again with other arguments: what it depends on, what its agent wants checked and what it says stay."""
+    entry = events.entry(action.tenant_id, action.id, action.seq) or {}
+    own = sessions_queries.disclosed_contract(action.tenant_id, action.contract_digest).predicates
+    wanted = entry["intended_outcome"]["expected_predicates"]
+    first = events.history(action.tenant_id, action.id)[0][2] or {}
+    return gate.Proposal(
+        call_id=action.call_id,
+        tool=action.tool,
+        arguments=arguments,
+        pin_hash=session.pin_hash,
+        outcome_predicates=tuple(text for text in wanted if text not in own),
+        depends_on=tuple(first.get("depends_on", ())),
+        acknowledges=frozenset(first.get("acknowledges", ())),
+        evidence=gate_queries.evidence_brought(action),
+    )
+
+
+def _judged(
+    before: _Before, edit: Edit, *, compile_predicate: Compiler, at: datetime
+) -> tuple[gate.GateVerdict, Reviewed]:
+    """The gate's answer, without the expectations that the edit drops; and what became of each of them.
+
+    The goal is the one that was pinned; that its session is over is no fault of the reviewer.
+    """
+    known = call_context.standing(before.session, before.call, at=at)
+    lasting = replace(known.pin, expires_at=at + timedelta(seconds=1))
+    known = replace(known, open=True, iteration_limit=None, pin=lasting)
+    verdict = gate.judge(before.call, known, compile_predicate=compile_predicate, at=at)
+    if verdict.accepted:
+        around = call_context.surroundings(before.session, before.call, verdict, at=at, remedy=False, edited=True)
+        verdict = gate.clear(verdict, before.call, around)
+    if verdict.accepted:
+        verdict = gate.under(verdict, _demand(before, verdict, at=at))
+    if not verdict.accepted:
+        errors = [dict(each) for each in verdict.errors]
+        told = errors or [{"path": "/payload", "code": verdict.code, "detail": verdict.message}]
+        raise EditRefused(f"{verdict.message} The request stands as it was.", hint=verdict.hint or None, errors=told)
+    if verdict.payload_hash == before.action.payload_hash:
+        raise NothingChanged
+    reviewed = _reviewed(before, verdict)
+    assert verdict.contract is not None
+    standing = dict.fromkeys((*verdict.contract.predicates, *reviewed.kept))
+    return replace(verdict, predicates=tuple(standing)), reviewed
+
+
+def _reviewed(before: _Before, verdict: gate.GateVerdict) -> Reviewed:
+    """What becomes of the agent's expectations; one that the edited payload contradicts refuses the edit."""
+    assert verdict.contract is not None
+    reviewed = expectations.review_expectations(
+        before.call.outcome_predicates,
+        before=Request(before.payload, before.action.target),
+        after=Request(parse(verdict.payload), verdict.target_resource[:512]),
+        predicates=verdict.contract.predicates,
+    )
+    if reviewed.contradicted:
+        found = [
+            {
+                "path": "/intended_outcome/expected_predicates",
+                "code": "EXPECTATION_CONTRADICTED",
+                "detail": f"The agent expects `{text}`, and the edited payload contradicts it.",
+            }
+            for text in reviewed.contradicted
+        ]
+        hint = "Edit the fields that it names as well, or request changes from the agent."
+        raise EditRefused(f"{found[0]['detail']} The request stands as it was.", hint=hint, errors=found)
+    return reviewed
+
+
+def _demand(before: _Before, verdict: gate.GateVerdict, *, at: datetime) -> Demand:
+    """What the policy in force wants of the new payload. What a person has edited stays with people all the same."""
+    assert verdict.contract is not None
+    wanted = demand_of(
+        before.session,
+        contract=verdict.contract,
+        rules=in_force(catalogue_queries.active_policies(before.session.tenant_id)["approval"]),
+        payload=verdict.payload,
+        target=verdict.target_resource,
+        at=at,
+    )
+    if wanted.outcome == "refuse":
+        return wanted
+    return replace(wanted, outcome="hold", reasons=(*wanted.reasons, "EDITED"))
+
+
+def _edited(before: _Before, verdict: gate.GateVerdict, reviewed: Reviewed) -> Edited:
+    return Edited(
+        supersedes=before.action.id,
+        changes=revisions.changes(before.payload, parse(verdict.payload)),
+        dropped=reviewed.dropped,
+        kept=reviewed.kept,
+        payload=verdict.payload,
+        payload_hash=verdict.payload_hash,
+    )
+
+
+def _check_editor(tenant_id: UUID, editor: UUID) -> None:
+    place = approvers.approver(tenant_id, editor)
+    if place is None or not place.active:
+        raise binding.NotEligible
+
+
+def _end(approval: Approval, made: Edited, reason: str, *, by: UUID, editor: UUID, at: datetime) -> None:
+    void(approval=approval, reason="It was edited; another action stands in its place.", at=at)
+    more = {
+        "superseded_by": str(by),
+        "by": BY,
+        "changed": [each.document() for each in made.changes],
+        "expectations_dropped": [each.document() for each in made.dropped],
+    }
+    person = ledger.Actor("person", editor)
+    fail_unrun(approval, code=SUPERSEDED, reason=reason, actor=person, more=more, at=at)
+
+
+def _note_refused(*, tenant_id: UUID, approval_id: UUID, editor: UUID, code: str, at: datetime) -> None:
+    happening = ledger.Happening(kind="edit_refused", detail={"code": code})
+    ledger.append(locked(tenant_id, approval_id), happening, actor=ledger.Actor("person", editor), at=at)

@@ -1,0 +1,435 @@
+"""Requests to people: asked with the action, asked again, set aside, lapsed.
+
+An approval is permission and no more (R-AP-19): nothing here changes what is believed about the action, except that a
+rejected or lapsed one fails without having run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals.execution.queries import is_untellable
+from approvals.models import Approval, Due, Grant
+from approvals.policy.operations.policy_evaluation import demand_again, in_force
+from approvals.policy.rules import policy
+from approvals.policy.rules.policy import Demand
+from approvals.requests.operations import clocks
+from approvals.requests.queries import approvals, deadlines
+from approvals.requests.rules import readings, reminders, rendering
+from approvals.requests.rules.preflight import Preflight
+from approvals.sessions.queries import disclosed_contract
+from approvals.voting.operations.approvers import LOOK
+from approvals.voting.rules import quorum
+from approvals.voting.rules.quorum import Risk
+from ledger.actions.queries import actions, runs
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.policies import policy_context
+from ledger.db import insert
+from ledger.record import operations as ledger
+from ledger.record.rules.canonical import digest, parse
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+DEFERRED = "RT-18 DEFER_OR_FAIL_CLEANLY"
+FIRST_LOOK = timedelta(seconds=10)
+LIVE = ("PREPARING", "REQUESTED", "APPROVED")
+
+
+class NoSuchApproval(Refused):
+    """There is no such approval here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found out about a target before people are asked; `pointer` names the reading that is the baseline."""
+
+    preflight: Preflight
+    pointer: UUID | None = None
+    digest: str = ""
+
+
+def request_approval(
+    *,
+    tenant_id: UUID,
+    action_id: UUID,
+    requester: UUID,
+    contract: Contract,
+    version: Any,
+    payload: bytes,
+    demand: Demand,
+    at: datetime,
+    prepare: bool = False,
+    found: Found | None = None,
+    editor: UUID | None = None,
+) -> tuple[Approval, ledger.Draft]:
+    """Ask people about an action that was just validated; what they will be shown is fixed here.
+
+    Where its target is to be read first (`prepare`), nobody is asked yet. The event is the caller's to write, with its
+    own.
+    """
+    ready_by = at + timedelta(seconds=contract.preparation.within_s if prepare else 0)
+    approval = Approval(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        action_id=action_id,
+        state="PREPARING" if prepare else "REQUESTED",
+        payload_hash=digest(payload),
+        rendering_digest=rendering.rendering_digest(rendering.render_payload(parse(payload))),
+        contract_digest=contract.digest,
+        policy_digest=version.digest,
+        policy_version=version.version,
+        policy_row=", ".join(demand.reasons or ("POLICY_CHANGED",))[:200],
+        step_up=demand.terms.step_up,
+        terms=demand.terms.document(),
+        risk=demand.risk,
+        requester=requester,
+        editor=editor,
+        requested_at=at,
+        decide_by=ready_by + timedelta(seconds=demand.terms.decide_within_s),
+    )
+    _learn(approval, found, in_force(version))
+    due = [Due(tenant_id=tenant_id, subject_id=approval.id, what="prepare", due_at=ready_by)]
+    insert(approval, *(due if prepare else _looks(approval, in_force(version), at=at)))
+    return approval, _requested(approval, found, at=at)
+
+
+def _looks(approval: Approval, rules: policy.ApprovalPolicy, *, at: datetime) -> list[Due]:
+    """When people who are asked now are looked after."""
+    return [first_look(approval, at=at), *clocks.due(approval, reminders.of(rules, approval.terms), at=at)]
+
+
+def ask_prepared(head: ledger.Head, approval: Approval, found: Found, *, at: datetime) -> None:
+    """Ask people about an action whose target was read, or did not answer in time."""
+    approval.state = "REQUESTED"
+    version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    learnt = _learn(approval, found, in_force(version))
+    ledger.write(_requested(approval, found, head=head, at=at))
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="REQUESTED", **learnt)
+    Due.objects.filter(subject_id=approval.id).delete()
+    insert(first_look(approval, at=at), *clocks.due(approval, deadlines.pace_of(approval), at=at))
+
+
+def first_look(approval: Approval, *, at: datetime) -> Due:
+    """When it is looked at first whether there is anybody who could decide."""
+    return Due(tenant_id=approval.tenant_id, subject_id=approval.id, what=LOOK, due_at=at + FIRST_LOOK)
+
+
+def prepares(contract: Contract, predicates: Iterable[str]) -> bool:
+    """Whether the target is read before people are asked; nothing else waits."""
+    return contract.verifiable and readings.wants_baseline(contract, predicates)
+
+
+def want_reading(head: ledger.Head, approval: Approval, contract: Contract, *, at: datetime) -> ledger.Draft:
+    """The event of the action that asks for the reading which an approval waits for."""
+    reserve_key(head, at=at)
+    what = "preflight" if contract.preparation.preflight else "baseline"
+    detail = {"for": what, "approval_id": str(approval.id)}
+    return ledger.draft(head, ledger.Happening(kind="reading_wanted", detail=detail), actor=ledger.SYSTEM, at=at)
+
+
+def reserve_key(head: ledger.Head, *, at: datetime) -> None:
+    """Make the idempotency key before a reading: what is looked up before must be looked up the same way after."""
+    assert head.entry is not None
+    if "idempotency" in head.entry and actions.idempotency(head.tenant_id, head.id) is None:
+        request_hash = head.entry["idempotency"]["request_hash"]
+        ledger.reserve_idempotency(tenant_id=head.tenant_id, action_id=head.id, request_hash=request_hash)
+
+
+def _learn(approval: Approval, found: Found | None, rules: policy.ApprovalPolicy) -> dict[str, Any]:
+    """Put what was found out on the approval: a risk that is higher than it seemed raises the step-up as well."""
+    if found is None:
+        return {}
+    learnt: dict[str, Any] = {
+        "baseline_digest": found.digest,
+        "baseline_pointer": found.pointer,
+        "preflight_digest": found.preflight.digest,
+    }
+    if found.preflight.raises:
+        terms = policy.at_risk(rules, quorum.read(approval.terms), Risk.HIGH)
+        learnt |= {"risk": Risk.HIGH, "terms": terms.document(), "step_up": terms.step_up}
+    for name, value in learnt.items():
+        setattr(approval, name, value)
+    return learnt
+
+
+def _requested(
+    approval: Approval, found: Found | None, *, at: datetime, head: ledger.Head | None = None
+) -> ledger.Draft:
+    detail: dict[str, Any] = {
+        "action_id": str(approval.action_id),
+        "payload_hash": approval.payload_hash,
+        "rendering_digest": approval.rendering_digest,
+        "decide_by": instant(approval.decide_by),
+        "rules": approval.policy_row.split(", "),
+        "risk": approval.risk,
+        "terms": approval.terms,
+        "step_up": approval.step_up,
+        "policy_version": approval.policy_version,
+        "requester": str(approval.requester),
+        "editor": str(approval.editor) if approval.editor else None,
+    }
+    if found is not None:
+        detail["before"] = {
+            "baseline": str(found.pointer) if found.pointer else None,
+            "baseline_digest": found.digest,
+            "preflight_digest": found.preflight.digest,
+            "preflight": [each.document() for each in found.preflight.judged],
+            "touches": found.preflight.touches,
+            "raises": list(found.preflight.raises),
+        }
+    return ledger.draft(
+        head or ledger.Head(tenant_id=approval.tenant_id, id=approval.id, kind="approval"),
+        ledger.Happening(
+            kind="approval_preparing" if approval.state == "PREPARING" else "approval_requested",
+            to=approval.state,
+            detail=detail,
+            digests={"contract": approval.contract_digest, "approval": approval.policy_digest},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def approval_block(
+    approval: Approval, *, approver: UUID | None = None, approvers: Iterable[UUID] = ()
+) -> dict[str, Any]:
+    """The approval block of an entry (R-AP-13); it names everybody whose vote decided."""
+    named = [*approvers] or ([approver] if approver else [])
+    return {
+        "required": True,
+        "approval_id": str(approval.id),
+        "approver_id": ", ".join(str(each) for each in named) or None,
+        "payload_hash": approval.payload_hash,
+        "expires_at": instant(approval.release_by or approval.decide_by),
+    }
+
+
+def locked(tenant_id: UUID, approval_id: UUID) -> ledger.Head:
+    """An approval under its lock, and its action before it."""
+    # The action comes first: every operation that touches both locks them in this order.
+    approval = approvals.approval(tenant_id, approval_id)
+    if approval is None:
+        raise NoSuchApproval
+    ledger.lock(tenant_id=tenant_id, subject_id=approval.action_id, kind="action")
+    return ledger.lock(tenant_id=tenant_id, subject_id=approval_id, kind="approval")
+
+
+def fail_unrun(
+    approval: Approval,
+    *,
+    code: str,
+    reason: str,
+    actor: ledger.Actor,
+    at: datetime,
+    decision: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """The action ends without having run (R-AP-10); `decision` names the recovery row that ends it, if one does.
+
+    `more` is what else its agent is told.
+    """
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action")
+    told = {"approval_id": str(approval.id), **(more or {})}
+    _end_unrun(head, code=code, reason=reason, actor=actor, decision=decision, more=told, at=at)
+
+
+def end_unrun(head: ledger.Head, action: Any, *, code: str, reason: str, at: datetime) -> None:
+    """The same for a locked action of which the policy says that it must not run, with or without an approval."""
+    told = {"approval_id": str(action.approval_id)} if action.approval_id else {}
+    _end_unrun(head, code=code, reason=reason, actor=ledger.SYSTEM, decision="", more=told, at=at)
+
+
+def _end_unrun(
+    head: ledger.Head,
+    *,
+    code: str,
+    reason: str,
+    actor: ledger.Actor,
+    decision: str,
+    more: Mapping[str, Any],
+    at: datetime,
+) -> None:
+    if head.state != "VALIDATED":
+        return
+    void_grants(tenant_id=head.tenant_id, action_id=head.id, at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind={"REJECTED": "rejected", "APPROVAL_EXPIRED": "approval_expired"}.get(code, code.lower()),
+            to="FAILED",
+            changes={
+                "verification": {"status": "NOT_REQUIRED"},
+                **({"reconciliation": {"recovery_decision": decision}} if decision else {}),
+            },
+            detail={"code": code, "reason": reason, **more},
+            view={"recovery_row": decision.partition(" ")[0]} if decision else {},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def void_grants(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
+    """End every unspent grant of an action."""
+    Grant.objects.filter(
+        tenant_id=tenant_id, action_id=action_id, consumed_at__isnull=True, voided_at__isnull=True
+    ).update(voided_at=at)
+
+
+def expire(*, tenant_id: UUID, approval_id: UUID, unverifiable: Collection[str] = (), at: datetime) -> None:
+    """End an approval whose time is up, and its action with it; one that was extended is looked at again later.
+
+    What was approved and waited for a system that could not be verified fails cleanly: nothing was executed (RT-18).
+    """
+    head = locked(tenant_id, approval_id)
+    approval = approvals.approval(tenant_id, approval_id)
+    assert approval is not None
+    if head.state not in ("REQUESTED", "APPROVED"):
+        Due.objects.filter(subject_id=approval_id, what="approval").delete()
+        return
+    head, clock = clocks.settle(head, approval, at=at)
+    if clock is not None and clock.stopped_at is not None:
+        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=at + clocks.AGAIN)
+        return
+    ends_at = approval.release_by or approval.decide_by
+    if ends_at > at:
+        Due.objects.filter(subject_id=approval_id, what="approval").update(due_at=ends_at)
+        return
+    ledger.append(head, ledger.Happening(kind="approval_expired", to="EXPIRED"), actor=ledger.SYSTEM, at=at)
+    Approval.objects.filter(tenant_id=tenant_id, id=approval_id).update(state="EXPIRED")
+    Due.objects.filter(subject_id=approval_id, what="approval").delete()
+    action = actions.action(tenant_id, approval.action_id)
+    if head.state == "APPROVED" and action is not None and is_untellable(action, unverifiable):
+        what = "It was approved, but the system that would have to tell its outcome did not answer in time."
+        fail_unrun(approval, code="PROVIDER_OUTAGE", reason=what, decision=DEFERRED, actor=ledger.SYSTEM, at=at)
+        return
+    what = "Nobody decided in time." if head.state == "REQUESTED" else "It was approved, but not started in time."
+    fail_unrun(approval, code="APPROVAL_EXPIRED", reason=what, actor=ledger.SYSTEM, at=at)
+
+
+def void(*, approval: Approval, reason: str, at: datetime) -> None:
+    """Set an approval aside; it authorises nothing any more."""
+    head = ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.id, kind="approval")
+    if head.state not in LIVE:
+        return
+    ledger.append(
+        head,
+        ledger.Happening(kind="approval_voided", to="VOIDED", detail={"reason": reason}),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(state="VOIDED")
+    Due.objects.filter(subject_id=approval.id, what__in=["approval", "prepare"]).delete()
+
+
+def renew(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+    """Ask again about an action that may be tried once more: its approval was spent by the attempt before (D8).
+
+    If we crash before the commit, the approval is still the spent one, and the next tick asks.
+    """
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    action = actions.action(tenant_id, action_id)
+    approval = approvals.approval(tenant_id, action.approval_id) if action and action.approval_id else None
+    if approval is None or head.state != "VALIDATED" or approval.state != "CONSUMED":
+        return False
+    request_again(head=head, action=action, at=at, row="RT-33", said="REFRESH_AND_RETRY")
+    return True
+
+
+def request_again(
+    *,
+    head: ledger.Head,
+    action: Any,
+    at: datetime,
+    row: str = "RT-20",
+    said: str = "REVALIDATE_APPROVAL",
+    why: str = "The policy changed.",
+) -> None:
+    """Set the old approval aside, if it still stands, and request another where the policy in force asks (RT-20).
+
+    A policy whose `on_change` is void ends the action instead, as does one that refuses it now; the agent is told why.
+    """
+    policies = catalogue_queries.active_policies(action.tenant_id)
+    before = approvals.approval(action.tenant_id, action.approval_id) if action.approval_id else None
+    live = before is not None and before.state != "CONSUMED"
+    if before is not None and live:
+        void(approval=before, reason=why, at=at)
+    demand, payload = demand_again(action, rules=in_force(policies["approval"]), at=at)
+    if demand.outcome == "refuse":
+        end_unrun(head, action, code="OUTSIDE_AUTONOMY", reason=demand.refusal, at=at)
+    elif before is not None and live and quorum.read(before.terms).on_change == "void":
+        end_unrun(head, action, code="APPROVAL_VOIDED", reason=f"{why} Propose the action again.", at=at)
+    elif before is None and demand.outcome == "auto":
+        _revalidated(head, None, policies, row=row, said=said, at=at)
+    else:
+        _ask_afresh(head, action, before, demand, payload, policies, row=row, said=said, at=at)
+
+
+def _ask_afresh(
+    head: ledger.Head,
+    action: Any,
+    before: Approval | None,
+    demand: Demand,
+    payload: bytes,
+    policies: Mapping[str, Any],
+    *,
+    row: str,
+    said: str,
+    at: datetime,
+) -> None:
+    contract = disclosed_contract(action.tenant_id, action.contract_digest)
+    assert head.entry is not None
+    prepare = prepares(contract, head.entry["intended_outcome"]["expected_predicates"])
+    fresh, requested = request_approval(
+        tenant_id=action.tenant_id,
+        action_id=action.id,
+        requester=before.requester if before else _requester(action),
+        contract=contract,
+        version=policies["approval"],
+        payload=payload,
+        demand=demand,
+        editor=before.editor if before else None,
+        at=at,
+        prepare=prepare,
+    )
+    ledger.write(requested)
+    asked = _revalidated(head, fresh, policies, row=row, said=said, at=at)
+    if prepare:
+        ledger.write(want_reading(asked, fresh, contract, at=at))
+
+
+def _revalidated(
+    head: ledger.Head, fresh: Approval | None, policies: Mapping[str, Any], *, row: str, said: str, at: datetime
+) -> ledger.Head:
+    asked_again = {kind: each for kind, each in policies.items() if kind != "autonomy"}
+    return ledger.append(
+        head,
+        ledger.Happening(
+            kind="approval_revalidated",
+            changes={
+                "policy_context": policy_context(asked_again.values()),
+                "reconciliation": {"recovery_decision": f"{row} {said}"},
+                **({"approval": approval_block(fresh)} if fresh else {}),
+            },
+            detail={"recovery_row": row},
+            digests={kind: each.digest for kind, each in asked_again.items()},
+            view={"recovery_row": row, **({"approval_id": str(fresh.id)} if fresh else {})},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def _requester(action: Any) -> UUID:
+    """Who is behind an action: its agent, or whoever ordered it where it is a recovery action."""
+    if action.ordered_by is None:
+        return UUID(str(action.agent_actor))
+    return UUID(runs.ordered(action.tenant_id, action.parent_id)[action.ordered_by]["requester"])

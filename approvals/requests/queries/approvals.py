@@ -1,0 +1,229 @@
+"""Approvals asked for: one, those of an action, the queue and what waits. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    Case,
+    Exists,
+    OuterRef,
+    Q,
+    When,
+)
+
+from approvals.models import (
+    Absence,
+    Agent,
+    Approval,
+    Approver,
+    Attention,
+    Delegation,
+    Vote,
+)
+from approvals.voting.queries.approvers import IN_FORCE
+from approvals.voting.rules import quorum
+from ledger.actions.queries import actions, freezes
+from ledger.db import ask, first, select_together
+
+
+def approval(tenant_id: UUID, approval_id: UUID) -> Approval | None:
+    return first(Approval, "tenant_id = $1 AND id = $2", tenant_id, approval_id)
+
+
+def attention(tenant_id: UUID, approval_id: UUID, actor_id: UUID) -> Attention | None:
+    """What one person had before them of an approval, if it was served to them."""
+    here = "tenant_id = $1 AND approval_id = $2 AND actor_id = $3"
+    return first(Attention, here, tenant_id, approval_id, actor_id)
+
+
+def attentions(tenant_id: UUID, approval_ids: Collection[UUID]) -> dict[tuple[UUID, UUID], Attention]:
+    """The same of several approvals, by approval and person."""
+    found = Attention.objects.filter(tenant_id=tenant_id, approval_id__in=list(approval_ids))
+    return {(each.approval_id, each.actor_id): each for each in found}
+
+
+def approvals_by_id(tenant_id: UUID, ids: Collection[UUID]) -> list[Approval]:
+    return list(Approval.objects.filter(tenant_id=tenant_id, id__in=list(ids)))
+
+
+def approvals_for(tenant_id: UUID, action_ids: Collection[UUID]) -> list[Approval]:
+    """Every approval that was asked for these actions, oldest first."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, action_id__in=list(action_ids)).order_by("id"))
+
+
+def approval_of(tenant_id: UUID, action_id: UUID) -> Approval | None:
+    """The newest approval of an action."""
+    return Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("-id").first()
+
+
+def approvals_of(tenant_id: UUID, action_id: UUID) -> list[Approval]:
+    """Every approval that was asked for an action, oldest first."""
+    return list(Approval.objects.filter(tenant_id=tenant_id, action_id=action_id).order_by("id"))
+
+
+def approvals(
+    tenant_id: UUID, *, states: tuple[str, ...] = ("REQUESTED",), after: UUID | None = None, limit: int = 100
+) -> list[Approval]:
+    """The inbox: what must be decided soonest comes first; starting behind the row `after`."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state__in=states).order_by("decide_by", "id")
+    if after is not None:
+        last = approval(tenant_id, after)
+        if last is None:
+            return []
+        found = found.filter(Q(decide_by__gt=last.decide_by) | Q(decide_by=last.decide_by, id__gt=last.id))
+    return list(found[:limit])
+
+
+_RANK = Case(When(risk="HIGH", then=2), When(risk="LOW", then=0), default=1)
+
+
+# What comes first under each order of the queue; each ends with the id, so that no two are equal.
+_ORDERS = {
+    "": ("-rank", "decide_by", "id"),
+    "deadline": ("decide_by", "id"),
+    "oldest": ("requested_at", "id"),
+    "newest": ("-requested_at", "-id"),
+}
+
+
+def queue(
+    tenant_id: UUID, *, sort: str = "", after: UUID | None = None, limit: int = 50, at: datetime, **wanted: Any
+) -> list[Approval]:
+    """What waits for people: what is riskiest first, then what ends soonest; starting behind the row `after`.
+
+    Wanted may be: risk, tool, agent, group (whose votes are asked), holder (who was given it or has claimed it; None
+    is nobody), without (whose vote it has not got yet).
+    """
+    waiting = Approval.objects.filter(_queued(tenant_id, wanted, at=at), tenant_id=tenant_id, state="REQUESTED")
+    found = waiting.annotate(rank=_RANK).order_by(*_ORDERS[sort])
+    if after is not None:
+        last = Approval.objects.filter(tenant_id=tenant_id, id=after).annotate(rank=_RANK).first()
+        if last is None:
+            return []
+        found = found.filter(_behind(last, _ORDERS[sort]))
+    return list(found[:limit])
+
+
+def _queued(tenant_id: UUID, wanted: Mapping[str, Any], *, at: datetime) -> Q:
+    kept = Q()
+    if "risk" in wanted:
+        kept &= Q(risk=wanted["risk"])
+    if "group" in wanted:
+        asked = Q(terms__thresholds__contains=[{"group": wanted["group"]}])
+        kept &= asked | Q(terms={}) if wanted["group"] == quorum.EVERYBODY else asked
+    if "holder" in wanted:
+        holder = wanted["holder"]
+        held = Q(claimed_by=holder, claimed_until__gt=at) | Q(assigned_to=holder)
+        free = Q(assigned_to__isnull=True) & (Q(claimed_until__isnull=True) | Q(claimed_until__lte=at))
+        kept &= free if holder is None else held
+    if "without" in wanted:
+        cast = Vote.objects.filter(tenant_id=tenant_id, voter=wanted["without"], approval_id=OuterRef("id"))
+        kept &= Q(~Exists(cast))
+    about = {name: wanted[name] for name in ("tool", "agent") if name in wanted}
+    return kept & Q(action_id__in=actions.waiting_actions(tenant_id, **about)) if about else kept
+
+
+def _behind(last: Any, order: tuple[str, ...]) -> Q:
+    """What comes after a row in an order: it is equal in the first so many columns and behind in the next."""
+    behind, equal = Q(), Q()
+    for column in order:
+        name = column.removeprefix("-")
+        way = "lt" if column.startswith("-") else "gt"
+        behind |= equal & Q(**{f"{name}__{way}": getattr(last, name)})
+        equal &= Q(**{name: getattr(last, name)})
+    return behind
+
+
+def approvals_named(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, Approval]:
+    """Those of these approvals that there are, in the order of their ids."""
+    return {each.id: each for each in Approval.objects.filter(tenant_id=tenant_id, id__in=ids).order_by("id")}
+
+
+def waiting_of(tenant_id: UUID, agent_id: str, *, most: int) -> int:
+    """How many approvals of an agent's calls wait for people, counted up to `most`."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
+    return live.filter(action_id__in=actions.waiting_actions(tenant_id, agent=agent_id))[:most].count()
+
+
+def spent_approvals(tenant_id: UUID) -> list[UUID]:
+    """The actions that may be tried again and whose approval the attempt before has spent."""
+    asked = actions.to_be_tried_again(tenant_id)
+    spent = Approval.objects.filter(tenant_id=tenant_id, state="CONSUMED", id__in=list(asked))
+    return [asked[approval_id] for approval_id in spent.values_list("id", flat=True)]
+
+
+def approved_actions(tenant_id: UUID) -> list[UUID]:
+    """The actions whose approval is granted and not yet consumed."""
+    rows = ask("SELECT action_id FROM approvals_approval WHERE tenant_id = $1 AND state = 'APPROVED'", tenant_id)
+    return [action_id for (action_id,) in rows]
+
+
+def load(tenant_id: UUID, *, at: datetime) -> dict[UUID, int]:
+    """How many open approvals each person looks after: those assigned to them, and those that they have claimed."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED"])
+    held = live.filter(Q(assigned_to__isnull=False) | Q(claimed_until__gt=at))
+    found: Counter[UUID] = Counter()
+    for assigned, claimed, until in held.values_list("assigned_to", "claimed_by", "claimed_until"):
+        claimant = claimed if until is not None and until > at else None
+        found.update({one for one in (assigned, claimant) if one is not None})
+    return dict(found)
+
+
+def covered(tenant_id: UUID, *, since: datetime, limit: int = 500) -> list[UUID]:
+    """The open approvals whose clock a freeze may have turned lately, and those that stand still."""
+    live = Approval.objects.filter(tenant_id=tenant_id, state__in=["REQUESTED", "APPROVED"])
+    standing = list(live.filter(paused_at__isnull=False).order_by("id").values_list("id", flat=True)[:limit])
+    found = dict.fromkeys(standing)
+    for freeze in freezes.freezes_lately(tenant_id, since=since):
+        under = freezes.waiting_under(freeze, limit=limit)
+        waiting = live.filter(action_id__in=under)
+        wrong = waiting.filter(paused_at__isnull=True) if freeze.lifted_at is None else waiting
+        found |= dict.fromkeys(wrong.values_list("id", flat=True))
+    return list(found)[:limit]
+
+
+def behind(
+    tenant_id: UUID, agent_id: str | None, at: datetime
+) -> tuple[list[Approver], list[Delegation], list[Absence], Agent | None]:
+    """Who is or was in the roster, what is lent, who is away, and an agent, as one message brings them."""
+    roster, lent, away, agents = select_together(
+        (Approver, "tenant_id = $1 ORDER BY since, actor_id", tenant_id),
+        (Delegation, IN_FORCE + " ORDER BY starts_at, id", tenant_id, at),
+        (Absence, IN_FORCE, tenant_id, at),
+        (Agent, "tenant_id = $1 AND agent_id = $2", tenant_id, agent_id),
+    )
+    return roster, lent, away, next(iter(agents), None)
+
+
+def agents_by_name(tenant_id: UUID, names: Collection[str]) -> dict[str, Agent]:
+    """The agents of these names."""
+    return {each.agent_id: each for each in Agent.objects.filter(tenant_id=tenant_id, agent_id__in=list(names))}
+
+
+def stranded(tenant_id: UUID, *, limit: int = 50) -> list[Approval]:
+    """The open approvals that nobody can decide, the longest first."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED", stranded_at__isnull=False)
+    return list(found.order_by("stranded_at", "id")[:limit])
+
+
+def open_approvals(tenant_id: UUID) -> list[UUID]:
+    """Every approval that waits for people, or for its action to start."""
+    found = Approval.objects.filter(tenant_id=tenant_id, state__in=["PREPARING", "REQUESTED", "APPROVED"])
+    return list(found.order_by("id").values_list("id", flat=True))
+
+
+def waiting_times(tenant_id: UUID, *, most: int = 1000) -> list[tuple[datetime, datetime]]:
+    """(since when, to be decided by) of the approvals that wait for a vote; of at most `most`."""
+    asked = Approval.objects.filter(tenant_id=tenant_id, state="REQUESTED")[:most]
+    return list(asked.values_list("requested_at", "decide_by"))
+
+
+def decided(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50) -> list[Approval]:
+    """Approvals that no longer wait, newest first, starting below the id `before`."""
+    found = Approval.objects.filter(tenant_id=tenant_id).exclude(state__in=["REQUESTED", "APPROVED"])
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])

@@ -1,0 +1,97 @@
+"""By which policy and until when an approval may be decided. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+from uuid import UUID
+
+from approvals.models import (
+    Approval,
+)
+from approvals.policy.rules import policy
+from approvals.requests.rules import clocks, reminders
+from approvals.voting.queries.votes import lines_of
+from ledger.actions.queries import actions, freezes
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.queries import events
+
+
+def policy_of(approval: Approval) -> policy.ApprovalPolicy:
+    """The policy that an approval was asked under."""
+    return _policy(approval.tenant_id, approval.policy_version)
+
+
+@lru_cache(maxsize=1024)
+def _policy(tenant_id: UUID, version: str) -> policy.ApprovalPolicy:
+    """A released version never changes, so a process reads each once."""
+    row = catalogue_queries.policy_version(tenant_id, "approval", version)
+    assert row is not None
+    return policy.stored(bytes(row.document))
+
+
+def pace_of(approval: Approval) -> reminders.Pace:
+    """How the work on an approval is to go."""
+    return reminders.of(policy_of(approval), approval.terms)
+
+
+def clock(approval: Approval, *, at: datetime) -> clocks.Clock:
+    """The clock of an open approval: until it is decided, or then until it must have started."""
+    deciding = approval.state != "APPROVED"
+    began = approval.requested_at if deciding else approval.decided_at or approval.requested_at
+    stops = _stops(approval, since=began, deciding=deciding)
+    ends_at = approval.decide_by if deciding else approval.release_by or approval.decide_by
+    if not stops and approval.paused_at is None:
+        return clocks.read(began=began, allowed=ends_at - began, at=at)
+    wanted = pace_of(approval)
+    allowed = _allowed(approval) if deciding else wanted.release_within
+    return clocks.read(began=began, allowed=allowed, stops=stops, patience=wanted.patience, at=at)
+
+
+def _allowed(approval: Approval) -> timedelta:
+    """How long people were given at first: the deadline of the request itself, as it went on record."""
+    told = (detail for event, _, detail in events.history(approval.tenant_id, approval.id) if detail)
+    first_said = next((detail["decide_by"] for detail in told if "decide_by" in detail), None)
+    return (datetime.fromisoformat(first_said) if first_said else approval.decide_by) - approval.requested_at
+
+
+def _stops(approval: Approval, *, since: datetime, deciding: bool) -> list[clocks.Stop]:
+    action = actions.action(approval.tenant_id, approval.action_id)
+    assert action is not None
+    stops = [
+        clocks.Stop(clocks.Why.FREEZE, freeze.placed_at, freeze.lifted_at)
+        for freeze in freezes.freezes_since(
+            approval.tenant_id, agent=action.agent, tool=action.tool, target=action.target, since=since
+        )
+    ]
+    return stops + (_questions(approval) if deciding else [])
+
+
+def _questions(approval: Approval) -> list[clocks.Stop]:
+    lines = lines_of(approval.tenant_id, approval.id)
+    answered = {line.answers: line.at for line in lines if line.kind == "answer"}
+    return [
+        clocks.Stop(clocks.Why.QUESTION, line.at, answered.get(line.id)) for line in lines if line.kind == "question"
+    ]
+
+
+def author_of_policy(tenant_id: UUID, version: str) -> UUID | None:
+    """Who put a version of the approval policy in force."""
+    row = catalogue_queries.policy_version(tenant_id, "approval", version)
+    return _author(tenant_id, row.id) if row else None
+
+
+@lru_cache(maxsize=1024)
+def _author(tenant_id: UUID, policy_id: UUID) -> UUID | None:
+    """Who wrote a version, which nobody can any more: a process reads each once."""
+    return events.created_by(tenant_id, policy_id)
+
+
+@lru_cache(maxsize=1024)
+def approval_policy(tenant_id: UUID, digest: str) -> policy.ApprovalPolicy:
+    """A version of the approval policy by its digest, which its document has for good."""
+    row = catalogue_queries.policy_by_digest(tenant_id, "approval", digest)
+    rules = policy.stored(bytes(row.document)) if row is not None else None
+    if rules is None or rules.digest != digest:
+        raise LookupError(f"no approval policy {digest}")
+    return rules

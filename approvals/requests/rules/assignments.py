@@ -1,0 +1,61 @@
+"""Who looks after an approval. A claim is a courtesy and never a lock: it says who is at it, and anybody else may
+still vote after they were told.
+
+1. A claim holds for a while and then is over by itself; whoever holds it may renew it.
+2. A claim of somebody else can be taken over: the record says from whom.
+3. An assignment names one person who may decide; the suggestion is the one who has least to do, and among equals the
+   one who has waited longest for work (the order in which they were given).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ledger.record.rules.refusals import Refused
+
+LIFE = timedelta(minutes=30)
+
+
+class NotOpen(Refused):
+    """Nobody needs to look at this any more: it is not open."""
+
+    code = "NOT_OPEN"
+
+
+class NotClaimed(Refused):
+    """Only who has claimed it can release it."""
+
+    code = "NOT_CLAIMED"
+
+
+class NotEligible(Refused):
+    """Only somebody who may decide this can be given it."""
+
+    code = "NOT_ELIGIBLE"
+    status = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who is at it, and until when."""
+
+    by: UUID
+    until: datetime
+
+
+def standing(by: UUID | None, until: datetime | None, *, at: datetime) -> Claim | None:
+    """The claim that holds now, or None (rule 1)."""
+    return Claim(by, until) if by is not None and until is not None and until > at else None
+
+
+def of_another(claim: Claim | None, *, me: UUID) -> Claim | None:
+    """The claim that somebody should be warned of before they vote (rule 2)."""
+    return claim if claim is not None and claim.by != me else None
+
+
+def suggested(eligible: Sequence[UUID], load: Mapping[UUID, int]) -> UUID | None:
+    """Who should get it (rule 3)."""
+    return min(eligible, key=lambda one: load.get(one, 0), default=None)

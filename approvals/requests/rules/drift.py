@@ -1,0 +1,167 @@
+"""Drift: what changed of a target since people were asked about it (B31, peers.md 8.8).
+
+1. The state of a target is what a reading says of its effects, of the target itself and of what stands beside them.
+   When, where and how freshly it was read is no part of it: a freshness token moves on while nothing changes.
+2. Two states are compared leaf by leaf. A leaf that is not the same is a difference; so is one that came or went.
+3. Every difference is material, but at the paths that the contract calls volatile. A version or an etag of the target
+   is part of its state: it names a change that the other fields may not show.
+4. What a source could not tell in one of the two readings cannot be compared. It is named apart and is no difference.
+5. The digest of a state covers its material leaves. Equal digests mean: nothing material changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.refusals import Refused
+
+Path = tuple[str, ...]
+Leaves = dict[Path, Any]
+DECISIVE = frozenset({"PRIMARY", "STRONG"})
+NOT_FRESH = "freshness_not_guaranteed"
+_GONE = object()
+_MAX_INT = 2**53 - 1
+
+
+class PreconditionDrift(Refused):
+    """The target changed since people were asked; they are asked again with what it is now."""
+
+    code = "PRECONDITION_DRIFT"
+
+
+@dataclass(frozen=True)
+class State:
+    """A target's state as one reading had it: its leaves, and the effects that could not be told."""
+
+    leaves: Mapping[Path, Any]
+    untold: frozenset[str]
+    source: str
+    observed_at: datetime
+    strong: bool
+
+    def digest(self, volatile: tuple[str, ...] = ()) -> str:
+        """Names the material part of the state (rule 5)."""
+        kept = sorted([list(path), value] for path, value in self.leaves.items() if not is_volatile(path, volatile))
+        return digest(canonical(kept))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One leaf that is not what it was; None stands for "not there"."""
+
+    field: str
+    then: str | None
+    now: str | None
+    material: bool
+
+    def document(self) -> dict[str, Any]:
+        """As it goes on record and over the API."""
+        return {"field": self.field, "then": self.then, "now": self.now, "material": self.material}
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Every difference between two states, the material ones first, and what could not be compared."""
+
+    differences: tuple[Difference, ...] = ()
+    untold: tuple[str, ...] = ()
+
+    @property
+    def material(self) -> tuple[Difference, ...]:
+        """The differences that set an approval aside."""
+        return tuple(each for each in self.differences if each.material)
+
+
+def state_of(reading: Mapping[str, Any]) -> State:
+    """The state in a reading as it was stored (rule 1)."""
+    effects = {each["name"]: each for each in reading.get("effects", ())}
+    told = {name: _effect(each) for name, each in effects.items() if each.get("present") is not None}
+    parts: dict[str, Any] = {**dict(reading.get("context") or {}), **({"effects": told} if told else {})}
+    if reading.get("target") is not None:
+        parts["target"] = reading["target"]
+    indicators = reading.get("indicators", ())
+    return State(
+        leaves=dict(_leaves(parts, ())),
+        untold=frozenset(effects) - frozenset(told),
+        source=str(reading.get("source", "")),
+        observed_at=datetime.fromisoformat(reading["observed_at"]),
+        strong=reading.get("consistency") in DECISIVE and NOT_FRESH not in indicators,
+    )
+
+
+def compare(then: State, now: State, *, volatile: tuple[str, ...] = ()) -> Drift:
+    """What changed from one state to the other (rules 2 to 4)."""
+    untold = then.untold | now.untold
+    differences = [
+        Difference(".".join(path), _shown(then, path), _shown(now, path), not is_volatile(path, volatile))
+        for path in sorted(set(then.leaves) | set(now.leaves))
+        if not _is_untold(path, untold) and not _same(then.leaves.get(path, _GONE), now.leaves.get(path, _GONE))
+    ]
+    return Drift(tuple(sorted(differences, key=lambda each: not each.material)), tuple(sorted(untold)))
+
+
+def is_volatile(path: Path, volatile: tuple[str, ...]) -> bool:
+    """Whether a contract calls this leaf volatile: it stands at or below one of the named paths; `*` is any name."""
+    return any(_covers(tuple(each.split(".")), path) for each in volatile)
+
+
+def _covers(pattern: Path, path: Path) -> bool:
+    if len(pattern) > len(path):
+        return False
+    return all(part in ("*", name) for part, name in zip(pattern, path, strict=False))
+
+
+def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
+    count = effect.get("count", 0)
+    several = {"instances": effect["instances"]} if count > 1 and effect.get("instances") else {}
+    scope = {kind: found for kind, found in (effect.get("scope") or {}).items() if found}
+    return {
+        **effect.get("fields", {}),
+        **({"scope": scope} if scope else {}),
+        **several,
+        "exists": effect["present"],
+        "count": count,
+    }
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _leaves(item, (*path, str(name)))
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        for place, item in enumerate(value):
+            yield from _leaves(item, (*path, str(place)))
+    elif path:
+        yield path, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A leaf in a form that has canonical bytes; what is no text, integer or truth is its own spelling."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= _MAX_INT):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return {} if isinstance(value, Mapping) else str(value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    # True is no 1: in Python they would be equal.
+    return type(one) is type(other) and one == other
+
+
+def _is_untold(path: Path, untold: frozenset[str]) -> bool:
+    return len(path) > 1 and path[0] == "effects" and path[1] in untold
+
+
+def _shown(state: State, path: Path) -> str | None:
+    if path not in state.leaves:
+        return None
+    value = state.leaves[path]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,133 @@
+"""Preflight: whether an action is doomed, and how much it touches, by the state of its target before (peers.md 8.12).
+
+1. Each condition of the contract is TRUE, FALSE or UNDECIDABLE over `pre`, `sr` and `scope`. A false one refuses the
+   action before people are asked; the agent is told which one, and what was read of the fields that it names.
+2. An undecidable one refuses nothing and raises the risk; so does a baseline that could not be read, a blast radius
+   that is declared and has no value, and one above what the contract calls high.
+3. What the agent is told is safe: values are shown as the payload's are, clipped, and only those that the condition
+   itself names; of a target that belongs to another tenant, none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from approvals.requests.rules.rendering import visible
+from ledger.catalogue.rules import expressions
+from ledger.catalogue.rules.expressions import BadExpression, NoValue, Truth
+from ledger.catalogue.rules.preflight_reads import NAMES, Condition, Preparation
+from ledger.record.rules.canonical import canonical, digest
+
+MAX_SHOWN = 60
+
+BASELINE_UNKNOWN = "BASELINE_UNKNOWN"
+PREFLIGHT_UNDECIDED = "PREFLIGHT_UNDECIDED"
+BLAST_RADIUS_UNKNOWN = "BLAST_RADIUS_UNKNOWN"
+BLAST_RADIUS_HIGH = "BLAST_RADIUS_HIGH"
+
+Bindings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One condition with its answer; `read` holds what it names of the state before, in words."""
+
+    holds: str
+    otherwise: str
+    truth: Truth
+    reason: str
+    read: tuple[tuple[str, str], ...]
+
+    def document(self) -> dict[str, Any]:
+        """As it goes on record."""
+        return {"holds": self.holds, "truth": str(self.truth), "reason": self.reason, "read": dict(self.read)}
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What is known before people are asked: each condition, how many things are touched, and what raises the risk."""
+
+    judged: tuple[Judged, ...]
+    touches: int | None
+    raises: tuple[str, ...]
+
+    @property
+    def refusals(self) -> tuple[Judged, ...]:
+        """The conditions that show that the action is doomed."""
+        return tuple(each for each in self.judged if each.truth is Truth.FALSE)
+
+    @property
+    def message(self) -> str:
+        """What the agent is told of the first refusal; the rest stand beside it."""
+        first = self.refusals[0]
+        said = first.otherwise or f"The target does not allow it: `{first.holds}` does not hold."
+        read = "; ".join(f"{path} is {value}" for path, value in first.read)
+        return f"{said} Read before anybody was asked: {read}." if read else said
+
+    @property
+    def digest(self) -> str:
+        """Names the whole result, for the statement that voters sign."""
+        return digest(canonical([each.document() for each in self.judged] + [self.touches, list(self.raises)]))
+
+
+def judge(wishes: Preparation, bindings: Bindings, *, known: bool, foreign: bool = False) -> Preflight:
+    """Every condition over the state before (rule 1); `known` says whether it could be read, `foreign` whether what was
+    read belongs to another tenant.
+    """
+    given = {name: bindings.get(name, {}) for name in NAMES}
+    judged = tuple(_judged(condition, given, foreign=foreign) for condition in wishes.preflight)
+    touches = _touches(wishes, given)
+    return Preflight(judged, touches, tuple(_raises(wishes, judged, touches, known=known)))
+
+
+def _judged(condition: Condition, given: Bindings, *, foreign: bool) -> Judged:
+    try:
+        compiled = expressions.compile(condition.holds, dict.fromkeys(NAMES))
+    except BadExpression as problem:
+        return Judged(condition.holds, condition.otherwise, Truth.UNDECIDABLE, problem.detail, ())
+    answer = expressions.evaluate(compiled, given)
+    hidden = foreign or answer.truth is Truth.UNDECIDABLE
+    read = () if hidden else tuple(_read(condition.holds, given))
+    return Judged(condition.holds, condition.otherwise, answer.truth, answer.reason, read)
+
+
+def _read(text: str, given: Bindings) -> Iterator[tuple[str, str]]:
+    for path in expressions.paths_of(text, "pre", NAMES):
+        value: Any = given["pre"]
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if path and not isinstance(value, Mapping | list):
+            yield ".".join(("pre", *path)), shown(value)
+
+
+def shown(value: Any) -> str:
+    """A value that was read, as it may be shown anywhere: marked like a payload's, and clipped."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text, _ = visible(value if isinstance(value, str) else str(value))
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"
+
+
+def _touches(wishes: Preparation, given: Bindings) -> int | None:
+    if not wishes.blast_radius:
+        return None
+    try:
+        found = expressions.value(wishes.blast_radius, given)
+    except (NoValue, BadExpression):
+        return None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+
+def _raises(wishes: Preparation, judged: tuple[Judged, ...], touches: int | None, *, known: bool) -> Iterator[str]:
+    if not known:
+        yield BASELINE_UNKNOWN
+    if any(each.truth is Truth.UNDECIDABLE for each in judged):
+        yield PREFLIGHT_UNDECIDED
+    if wishes.blast_radius and touches is None:
+        yield BLAST_RADIUS_UNKNOWN
+    if touches is not None and wishes.high_above is not None and touches > wishes.high_above:
+        yield BLAST_RADIUS_HIGH

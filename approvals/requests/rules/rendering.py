@@ -1,0 +1,181 @@
+"""How a payload is shown to the person who decides: everything, and nothing that looks like something else.
+
+1. Every value of the payload is a field, in canonical order; none is dropped (B34). An empty object or list is a field.
+2. Characters that cannot be seen, that reorder text, or that imitate other letters are shown with their code point in
+   ⟦brackets⟧; a bracket in the payload is itself shown so, hence no payload can imitate a mark. Names get the same.
+3. A long value is folded, with its length and digest in sight; the whole text stays at hand in `full`.
+4. The digest over the fields goes into the statement. A vote on another rendering is refused (R-UI-04, B36).
+
+Warnings: CONTROL, HIDDEN, BIDI, RIGHT_TO_LEFT, LOOKALIKE, SPACE (unusual, leading or trailing), NOT_NFC, LONG. They are
+hints for the eye: that a text has none does not make it honest. Only the marks and the canonical bytes are complete.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.record.rules.canonical import canonical, digest
+
+RENDERER = "fields-1"
+FOLD_OVER = 400
+FOLD_TO = 300
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+# Letters, marks and symbols that draw nothing: fillers, joiners, the braille blank, variation selectors.
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_IMITATING_SCRIPTS = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
+# Cyrillic and Greek letters drawn like Latin ones, given by code point so that this file shows them plainly.
+_LATIN_SHAPES = frozenset(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u04cf\u051b\u051d"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0406\u0408\u0405"
+    "\u03bf\u03bd\u03c1\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+)
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value as it is shown. `full` is the whole text; it differs from `display` when the value is folded."""
+
+    path: str
+    label: str
+    kind: str
+    display: str
+    warnings: tuple[str, ...]
+    full: str
+
+    @property
+    def folded(self) -> bool:
+        """Whether more can be unfolded."""
+        return self.display != self.full
+
+
+def render_payload(payload: Any) -> tuple[Field, ...]:
+    """The fields of a payload that was read from its canonical bytes (rule 1)."""
+    return tuple(_fields(payload, "", ""))
+
+
+def rendering_digest(fields: Sequence[Field]) -> str:
+    """Names what was shown: renderer, order, labels, texts and warnings (rule 4)."""
+    shown = [[one.path, one.label, one.kind, one.display, list(one.warnings)] for one in fields]
+    return digest(canonical([RENDERER, shown]))
+
+
+def visible(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with everything unseen or misleading marked, and the warnings (rule 2)."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text, ()
+    imitations = _imitations(text)
+    found: set[str] = set()
+    pieces = []
+    last = len(text) - 1
+    for index, character in enumerate(text):
+        warning = _warning(character, at_edge=index in {0, last}, imitates=index in imitations)
+        found.add(warning)
+        pieces.append(_drawn(character, warning))
+    if not unicodedata.is_normalized("NFC", text):
+        found.add("NOT_NFC")
+    return "".join(pieces), tuple(sorted(found - {"", "MARKED"}))
+
+
+def _fields(value: Any, path: str, name: str) -> Iterator[Field]:
+    if isinstance(value, dict) and value:
+        for key in sorted(value, key=lambda one: one.encode("utf-16-be", "surrogatepass")):
+            yield from _fields(value[key], f"{path}/{key.replace('~', '~0').replace('/', '~1')}", key)
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from _fields(item, f"{path}/{index}", f"{name} {index + 1}")
+    else:
+        yield _field(value, path, name)
+
+
+def _field(value: Any, path: str, name: str) -> Field:
+    kind, text = _kind_and_text(value)
+    full, warnings = visible(text)
+    shown_path, path_warnings = visible(path)
+    display = full
+    if len(full) > FOLD_OVER:
+        warnings = (*warnings, "LONG")
+        summary = f"{len(text)} characters, SHA-256 {digest(text.encode('utf-8', 'surrogatepass'))}"
+        display = f"{full[:FOLD_TO]} ⟦folded: {summary}⟧"
+    every = tuple(sorted({*warnings, *path_warnings}))
+    return Field(shown_path, visible(_label(name))[0], kind, display, every, full)
+
+
+def _kind_and_text(value: Any) -> tuple[str, str]:
+    if value is None:
+        return "null", "null"
+    if isinstance(value, bool):
+        return "boolean", "true" if value else "false"
+    if isinstance(value, int):
+        return "integer", f"{value:,}" if abs(value) >= 10_000 else str(value)
+    if isinstance(value, str):
+        return ("text", value) if value else ("empty text", "")
+    return ("empty list", "") if isinstance(value, list) else ("empty object", "")
+
+
+def _label(name: str) -> str:
+    words = name.replace("_", " ").replace("-", " ").split(" ")
+    return " ".join(words).strip().capitalize() if name.isascii() else name
+
+
+def _warning(character: str, *, at_edge: bool, imitates: bool) -> str:
+    """The warning for a character; "" for none, MARKED for a mark without a warning."""
+    if imitates:
+        return "LOOKALIKE"
+    if character.isascii() and character.isprintable():
+        return "SPACE" if character == " " and at_edge else ""
+    if character in "\n\t⟦⟧":
+        return "MARKED"
+    if character in _BIDI:
+        return "BIDI"
+    category = unicodedata.category(character)
+    if category == "Cc":
+        return "CONTROL"
+    if category in _UNSEEN_CATEGORIES or character in _BLANKS or _selects_variation(character):
+        return "HIDDEN"
+    if category == "Zs":
+        return "SPACE"
+    return "RIGHT_TO_LEFT" if unicodedata.bidirectional(character) in {"R", "AL"} else ""
+
+
+def _selects_variation(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _drawn(character: str, warning: str) -> str:
+    mark = f"⟦U+{ord(character):04X}⟧"
+    if warning in {"", "RIGHT_TO_LEFT"}:
+        return character
+    if warning == "LOOKALIKE" or character == "\n":
+        return mark + character if character == "\n" else character + mark
+    return mark
+
+
+def _imitations(text: str) -> frozenset[int]:
+    """The places of characters drawn like an ASCII one, or foreign to the Latin word that they stand in."""
+    if text.isascii():
+        return frozenset()
+    places = {index for index, one in enumerate(text) if not one.isascii() and _compat_ascii(one)}
+    for word in _WORD.finditer(text):
+        places.update(word.start() + offset for offset in _foreign(word.group()))
+    return frozenset(places)
+
+
+def _compat_ascii(character: str) -> bool:
+    plain = unicodedata.normalize("NFKC", character)
+    return len(plain) == 1 and plain.isascii() and not plain.isspace()
+
+
+def _foreign(word: str) -> Iterator[int]:
+    scripts = [unicodedata.name(one, "?").split(" ")[0] for one in word]
+    mixed = "LATIN" in scripts
+    posing = all(one in _LATIN_SHAPES for one in word)
+    for offset, script in enumerate(scripts):
+        if posing or (mixed and script in _IMITATING_SCRIPTS):
+            yield offset

@@ -1,0 +1,244 @@
+"""Sessions: the contract that was negotiated and the goal that was pinned, both fixed from then on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from approvals.agents import queries as agents_queries
+from approvals.agents.operations import agent_flags
+from approvals.agents.operations.registry_entry import entry_of, registry_key
+from approvals.agents.rules import registry, relevance
+from approvals.gate.operations.calls import NoSuchSession
+from approvals.models import Agent, AgentVersion, Session
+from approvals.sessions import queries as sessions_queries
+from approvals.sessions.queries import disclosed_contract
+from approvals.sessions.rules import pins
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record import operations as ledger
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+RECOVERY_AGENT = "recovery"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a caller asks of a session. What it says of its own capabilities is not read (R-CR-03).
+
+    `unwinds`: when a step of the run fails, the steps before it are to be reversed.
+    """
+
+    agent_id: str
+    goal: str
+    ttl_seconds: int
+    tools: tuple[str, ...] | None = None
+    intent: str = ""
+    output_tags: tuple[str, ...] = ()
+    max_registry_age_s: int | None = None
+    run_id: str | None = None
+    iteration_limit: int | None = None
+    unwinds: bool = False
+    on_behalf_of: UUID | None = None
+
+
+class RegistryUnreadable(Refused):
+    """The registry cannot be read, so nobody is let in."""
+
+    code = "REGISTRY_UNREADABLE"
+    status = 503
+
+
+class AgentReserved(Refused):
+    """This agent belongs to the console: it carries out what the recovery policy orders."""
+
+    code = "AGENT_RESERVED"
+    status = 403
+
+
+def open_session(*, tenant_id: UUID, wish: Wish, key_actor: UUID, at: datetime) -> Session:
+    """Negotiate a contract from the registry and pin the goal (R-CR-03, R-CR-09, R-PA-01); the registry decides."""
+    if wish.agent_id == RECOVERY_AGENT and key_actor != ledger.SYSTEM.id:
+        raise AgentReserved
+    agent, version, entry = _admitted(tenant_id, wish, at=at)
+    newest = catalogue_queries.newest_contracts(tenant_id, entry.tools, versions=entry.versions)
+    disclosure = registry.negotiate(
+        entry,
+        contracts={name: _tool(row) for name, row in newest.items()},
+        tools=wish.tools,
+        output_tags=wish.output_tags,
+        # An agent that names no intent has said its goal.
+        intent=wish.intent or wish.goal,
+    )
+    session_id = ledger.new_id(at)
+    pin = pins.pin(session_id=str(session_id), goal=wish.goal, ttl_seconds=wish.ttl_seconds, at=at)
+    session = Session.objects.create(
+        tenant_id=tenant_id,
+        id=session_id,
+        agent_id=wish.agent_id,
+        agent_version=version.version,
+        actor_id=agent.id,
+        key_actor=key_actor,
+        fingerprint=version.fingerprint,
+        goal=wish.goal,
+        pin_hash=pin.hash,
+        pinned_at=pin.pinned_at,
+        pin_expires_at=pin.expires_at,
+        contract=_contract(disclosure, newest, version),
+        model_tier=version.model_tier,
+        run_id=wish.run_id or str(session_id),
+        iteration_limit=wish.iteration_limit,
+        unwinds=wish.unwinds,
+        on_behalf_of=wish.on_behalf_of,
+    )
+    _open_on_record(session, at=at)
+    return session
+
+
+def _admitted(tenant_id: UUID, wish: Wish, *, at: datetime) -> tuple[Agent, AgentVersion, registry.Entry]:
+    """The agent as the registry has it, if a handshake may rest on that; one that cannot be read refuses (R-CR-16)."""
+    try:
+        agent = agents_queries.agent(tenant_id, wish.agent_id)
+        version = agents_queries.agent_version(tenant_id, wish.agent_id, agent.version) if agent else None
+        entry = registry.admit(
+            entry_of(version) if version else None,
+            seal=version.fingerprint if version else "",
+            revoked=agent is None or agent.revoked_at is not None,
+            key=registry_key(),
+            at=at,
+            max_age_s=wish.max_registry_age_s,
+        )
+    except registry.RegistryFingerprintMismatch as refusal:
+        assert agent is not None
+        refusal.afterwards = partial(_note_altered, tenant_id, agent, at=at)
+        raise
+    except (OSError, ValueError, DatabaseError):
+        log.exception("the registry could not be read")
+        raise RegistryUnreadable from None
+    assert agent is not None
+    assert version is not None
+    return agent, version, entry
+
+
+def _note_altered(tenant_id: UUID, agent: Agent, *, at: datetime) -> None:
+    """Put on record that an agent's registration is not the one that was sealed (R-CR-05)."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=agent.id, kind="agent")
+    said = {
+        "security": True,
+        "code": registry.RegistryFingerprintMismatch.code,
+        "agent_id": agent.agent_id,
+        "version": agent.version,
+    }
+    ledger.append(head, ledger.Happening(kind="registration_altered", detail=said), actor=ledger.SYSTEM, at=at)
+
+
+def _open_on_record(session: Session, *, at: datetime) -> None:
+    goal = ledger.seal(
+        tenant_id=session.tenant_id,
+        subject_id=session.id,
+        purpose="goal",
+        data=session.goal.encode(),
+        media_type="text/plain",
+        source=f"agent {session.agent_id}",
+        at=at,
+    )
+    tools = session.contract["sub_tools_disclosed"]
+    ledger.append(
+        ledger.Head(tenant_id=session.tenant_id, id=session.id, kind="session"),
+        ledger.Happening(
+            kind="session_opened",
+            to="OPEN",
+            detail={
+                "agent_id": session.agent_id,
+                "tools": tools,
+                "run_id": session.run_id,
+                "on_failure": "compensate" if session.unwinds else "stop",
+                # Not in the envelope, which stays for years: whoever guesses the goal could check the guess with it.
+                "pin_hash": session.pin_hash,
+                "agent_version": session.agent_version,
+                "model_tier": session.model_tier,
+                "key_actor": str(session.key_actor),
+                "pinned_at": instant(session.pinned_at),
+                "pin_expires_at": instant(session.pin_expires_at),
+                "iteration_limit": session.iteration_limit,
+                "contract_digest": digest(canonical(session.contract)),
+                **({"on_behalf_of": str(session.on_behalf_of)} if session.on_behalf_of else {}),
+            },
+            evidence=(goal,),
+            digests={"fingerprint": session.fingerprint},
+        ),
+        actor=ledger.Actor("agent", session.actor_id),
+        at=at,
+    )
+
+
+def check_goal(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, goal: str, at: datetime) -> pins.Comparison:
+    """Whether a restated goal is the pinned one. Nothing is refused, but drift is on record (R-PA-07, R-PA-09)."""
+    session = sessions_queries.session(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    pin = pins.Pin(str(session.id), session.goal, session.pin_hash, session.pinned_at, session.pin_expires_at)
+    compared = pins.compare(pin, goal=goal, at=at)
+    if compared.reason == pins.AskDrift.code:
+        agent_flags.drifted(session, goal=goal, sent_hash=None, at=at)
+    return compared
+
+
+def close_session(*, tenant_id: UUID, session_id: UUID, key_actor: UUID, at: datetime) -> None:
+    """Close a session; its actions go on, but it takes no more calls."""
+    session = sessions_queries.session_locked(tenant_id, session_id)
+    if session is None or session.key_actor != key_actor:
+        raise NoSuchSession
+    if session.closed_at is not None:
+        return
+    ledger.append(
+        ledger.lock(tenant_id=tenant_id, subject_id=session_id, kind="session"),
+        ledger.Happening(kind="session_closed", to="CLOSED"),
+        actor=ledger.Actor("agent", session.actor_id),
+        at=at,
+    )
+    Session.objects.filter(tenant_id=tenant_id, id=session_id).update(closed_at=at)
+
+
+def _contract(disclosure: registry.Disclosure, newest: dict[str, Any], version: AgentVersion) -> dict[str, Any]:
+    return {
+        "sub_tools_disclosed": list(disclosure.tools),
+        "withheld": {"count": len(disclosure.withheld), "why": disclosure.warning},
+        "registry_version": version.version,
+        "registry_fingerprint": version.fingerprint,
+        "tools": [
+            {"name": name, "version": newest[name].version, "digest": newest[name].digest} for name in disclosure.tools
+        ],
+    }
+
+
+def _tool(row: Any) -> relevance.Tool:
+    """What a tool says it is for."""
+    contract = disclosed_contract(row.tenant_id, row.digest)
+    return relevance.Tool(contract.description, tuple(contract.arguments_schema.get("properties", {})))
+
+
+def described(session: Session) -> dict[str, Any]:
+    """The session contract as an agent reads it: each disclosed tool with description and argument schema."""
+    contract: dict[str, Any] = {"withheld": {"count": 0, "why": ""}} | session.contract
+    contract["tools"] = [
+        {
+            "name": tool["name"],
+            "version": tool["version"],
+            "wrapper_version": known.wrapper_version,
+            "description": known.description,
+            "arguments_schema": dict(known.arguments_schema),
+        }
+        for tool in session.contract["tools"]
+        for known in [disclosed_contract(session.tenant_id, tool["digest"])]
+    ]
+    return contract

@@ -1,0 +1,103 @@
+"""Pins: the goal of a session, fixed at its start, so that nobody can quietly work on another one.
+
+1. The goal is normalised before it is hashed: NFC, lower case, runs of white space become one space, ends trimmed
+   (R-PA-02). Whatever else differs is drift, a paraphrase included (R-PA-04, C-54).
+2. The session's id is part of what is hashed: one goal in two sessions makes two pins, and the pin of one is drift in
+   the other (R-PA-03).
+3. A pin lives `ttl_seconds` from when it was set, whatever happens meanwhile (C-53). From that instant on everything is
+   drift, with a reason of its own (R-PA-05). No restatement by an agent renews it (R-PA-10).
+4. `compare` only reports; `require` refuses (R-PA-07).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hmac import compare_digest
+
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.refusals import Refused
+
+MAX_GOAL = 8_000
+MAX_TTL_SECONDS = 30 * 24 * 3600
+
+
+class BadGoal(Refused):
+    """A goal is 1 to 8000 characters of text, pinned for 1 second to 30 days."""
+
+    code = "BAD_GOAL"
+    status = 422
+
+
+class AskDrift(Refused):
+    """The restated goal is not the one that was pinned."""
+
+    code = "ASK_DRIFT"
+
+
+class PinExpired(Refused):
+    """The pin of this session has expired."""
+
+    code = "PIN_EXPIRED"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The goal of one session, as asked, and its hash."""
+
+    session_id: str
+    goal: str
+    hash: str
+    pinned_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a restatement came to; `reason` is empty on a match, `restated_hash` is kept as evidence (R-PA-09)."""
+
+    match: bool
+    reason: str
+    restated_hash: str
+
+
+def normalise(goal: str) -> str:
+    """The goal in the one spelling that is hashed (rule 1)."""
+    # Lower-casing can undo composition (İ becomes i and a dot), so NFC comes again afterwards.
+    lowered = unicodedata.normalize("NFC", goal).lower()
+    return " ".join(unicodedata.normalize("NFC", lowered).split())
+
+
+def pin_hash(*, session_id: str, goal: str) -> str:
+    """The hash of a goal in a session (rule 2)."""
+    return digest(canonical({"goal": normalise(goal), "session_id": session_id}))
+
+
+def pin(*, session_id: str, goal: str, ttl_seconds: int, at: datetime) -> Pin:
+    """A new pin; `BadGoal` when there is nothing to pin or the life is out of bounds."""
+    if not normalise(goal) or len(goal) > MAX_GOAL or not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
+        raise BadGoal
+    hashed = pin_hash(session_id=session_id, goal=goal)
+    return Pin(session_id, goal, hashed, at, at + timedelta(seconds=ttl_seconds))
+
+
+def compare(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> Comparison:
+    """Whether what was restated (the goal, the pin's hash, or both) is the pinned goal, and the pin still lives."""
+    restated = pin_hash(session_id=pinned.session_id, goal=goal) if goal is not None else sent_hash or ""
+    if at >= pinned.expires_at:
+        return Comparison(False, PinExpired.code, restated)
+    hashes = [restated] if sent_hash is None else [restated, sent_hash]
+    # A hash as sent may hold anything, lone surrogates too; the replacement character equals no hex digit.
+    if all(compare_digest(one.encode("utf-8", "replace"), pinned.hash.encode()) for one in hashes):
+        return Comparison(True, "", restated)
+    return Comparison(False, AskDrift.code, restated)
+
+
+def require(pinned: Pin, *, goal: str | None = None, sent_hash: str | None = None, at: datetime) -> None:
+    """Refuse whatever `compare` does not call a match."""
+    reason = compare(pinned, goal=goal, sent_hash=sent_hash, at=at).reason
+    if reason == PinExpired.code:
+        raise PinExpired
+    if reason:
+        raise AskDrift

@@ -1,0 +1,253 @@
+"""Approvers' passkeys: enrolled by the person who holds them, confirmed by another, suspended at once by anybody.
+
+Every step is an event of the key's own subject (`approver_key`). A key that is not ACTIVE signs nothing, and what it
+signed for approvals that are still open counts no longer: they are asked for again (B18, B23).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from approvals.models import Approval, ApproverKey, Vote
+from approvals.requests.operations.requests import request_again
+from approvals.requests.queries import approvals
+from approvals.voting.rules import passkeys
+from ledger.actions.queries import actions
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchKey(Refused):
+    """There is no such key here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class KeyTaken(Refused):
+    """This passkey is enrolled already."""
+
+    code = "KEY_TAKEN"
+
+
+class NotTheHolder(Refused):
+    """A passkey is enrolled by the person who holds it."""
+
+    code = "NOT_THE_HOLDER"
+    status = 403
+
+
+class SecondPersonNeeded(Refused):
+    """This takes another person than the one who began it."""
+
+    code = "SECOND_PERSON_NEEDED"
+    status = 403
+
+
+class KeyNotPending(Refused):
+    """The key is not in a state in which this can be done."""
+
+    code = "KEY_STATE"
+
+
+def enrol(
+    *,
+    tenant_id: UUID,
+    by: ledger.Actor,
+    person_id: UUID,
+    name: str,
+    registered: passkeys.Registered,
+    registration: bytes,
+    at: datetime,
+) -> ApproverKey:
+    """Put a person's own passkey forward; it signs nothing until somebody else confirms it.
+
+    `registration` is the browser's raw answer as canonical JSON, kept as evidence; `registered` is what it proved.
+    """
+    if by.kind != "person":
+        raise NotTheHolder
+    key_id = ledger.new_id(at)
+    try:
+        with transaction.atomic():
+            row = ApproverKey.objects.create(
+                tenant_id=tenant_id,
+                id=key_id,
+                actor_id=by.id,
+                person_id=person_id,
+                credential_id=registered.credential_id,
+                public_key=registered.public_key,
+                aaguid=UUID(bytes=registered.aaguid),
+                name=name.strip()[:100],
+                backup_eligible=registered.backup_eligible,
+                sign_count=registered.sign_count,
+                state="PENDING",
+                registration=registration,
+                proposed_by=by.id,
+                created_at=at,
+            )
+    except IntegrityError:
+        raise KeyTaken from None
+    head = ledger.Head(tenant_id=tenant_id, id=key_id, kind="approver_key")
+    evidence = _kept(row, registration, at=at)
+    happening = ledger.Happening(kind="key_enrolled", to="PENDING", detail=_enrolled(row), evidence=(evidence,))
+    ledger.append(head, happening, actor=by, at=at)
+    return row
+
+
+def confirm(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
+    """Another person's word that the key is its holder's; from now on it signs (B23)."""
+    row = _locked(tenant_id, key_id, "PENDING")
+    _check_another(row, by, person_id, row.person_id, at=at)
+    _step(row, "ACTIVE", "key_confirmed", by, {"person": str(person_id)}, at=at)
+
+
+def refuse(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
+    """Turn an enrolment down; whoever asked for it may do so too."""
+    row = _locked(tenant_id, key_id, "PENDING")
+    _step(row, "REFUSED", "key_refused", by, {"reason": reason}, at=at)
+
+
+def suspend(
+    *, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID | None, reason: str, at: datetime
+) -> None:
+    """Stop a key at once, by one person alone; what it signed for open approvals is asked for again (B18)."""
+    row = _locked(tenant_id, key_id, "ACTIVE")
+    _step(
+        row,
+        "SUSPENDED",
+        "key_suspended",
+        by,
+        {"reason": reason, "person": str(person_id) if person_id else None, "approvals": _ask_again(row, at=at)},
+        at=at,
+    )
+
+
+def restore(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
+    """Let a suspended key sign again: another person's decision than its holder's and than who suspended it."""
+    row = _locked(tenant_id, key_id, "SUSPENDED")
+    _check_another(row, by, person_id, row.person_id, _suspended_by(row), at=at)
+    _step(row, "ACTIVE", "key_restored", by, {"person": str(person_id)}, at=at)
+
+
+def remove(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, person_id: UUID, at: datetime) -> None:
+    """End a suspended key for good: another person's decision than who suspended it."""
+    row = _locked(tenant_id, key_id, "SUSPENDED")
+    _check_another(row, by, person_id, _suspended_by(row), at=at)
+    _step(row, "REMOVED", "key_removed", by, {"person": str(person_id)}, at=at)
+
+
+def found_copied(*, tenant_id: UUID, key_id: UUID, approval_id: UUID, stored: int, said: int, at: datetime) -> None:
+    """A key whose counter went back may be a copy: put that on record and stop the key (B28)."""
+    row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
+    if row is None:
+        return
+    detail = {"approval_id": str(approval_id), "stored": stored, "said": said}
+    ledger.append(
+        ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="approver_key"),
+        ledger.Happening(kind="key_counter_regressed", detail=detail),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    if row.state == "ACTIVE":
+        reason = "Its counter went back, as a copied key's would."
+        suspend(tenant_id=tenant_id, key_id=key_id, by=ledger.SYSTEM, person_id=None, reason=reason, at=at)
+
+
+def _locked(tenant_id: UUID, key_id: UUID, state: str) -> ApproverKey:
+    # The key before any approval: a vote locks them in the same order.
+    row = ApproverKey.objects.select_for_update().filter(tenant_id=tenant_id, id=key_id).first()
+    if row is None:
+        raise NoSuchKey
+    if row.state != state:
+        raise KeyNotPending(f"The key is {row.state.lower()}; this needs one that is {state.lower()}.")
+    return row
+
+
+def _check_another(row: ApproverKey, by: ledger.Actor, person_id: UUID, *not_by: UUID | None, at: datetime) -> None:
+    """Refuse one human alone, through whichever account."""
+    if person_id not in not_by:
+        return
+    refusal = SecondPersonNeeded()
+    refusal.afterwards = partial(_note_refused, row=row, by=by, code=refusal.code, at=at)
+    raise refusal
+
+
+def _note_refused(*, row: ApproverKey, by: ledger.Actor, code: str, at: datetime) -> None:
+    ledger.append(
+        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
+        ledger.Happening(kind="key_step_refused", detail={"code": code}),
+        actor=by,
+        at=at,
+    )
+
+
+def _suspended_by(row: ApproverKey) -> UUID | None:
+    """The human who suspended the key last; None if the console did."""
+    told = [detail for event, _, detail in events.history(row.tenant_id, row.id) if event.kind == "key_suspended"]
+    person = (told[-1] or {}).get("person") if told else None
+    return UUID(person) if person else None
+
+
+def _step(row: ApproverKey, state: str, kind: str, by: ledger.Actor, detail: dict[str, Any], *, at: datetime) -> None:
+    ledger.append(
+        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="approver_key"),
+        ledger.Happening(kind=kind, to=state, detail={**detail, "holder": str(row.actor_id)}),
+        actor=by,
+        at=at,
+    )
+    changes: dict[str, Any] = {"state": state, "decided_at": at}
+    if kind == "key_confirmed":
+        changes["confirmed_by"] = by.id
+    ApproverKey.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
+
+
+def _ask_again(row: ApproverKey, *, at: datetime) -> list[str]:
+    """The open approvals that rest on this key; each is set aside and asked for again where it must be."""
+    signed = Vote.objects.filter(
+        tenant_id=row.tenant_id, voter=row.actor_id, credential_id=row.credential_id, verdict="approve"
+    )
+    found = Approval.objects.filter(
+        tenant_id=row.tenant_id, id__in=signed.values("approval_id"), state__in=["REQUESTED", "APPROVED"]
+    ).order_by("action_id")
+    again = []
+    for approval in found:
+        head = ledger.lock(tenant_id=row.tenant_id, subject_id=approval.action_id, kind="action")
+        ledger.lock(tenant_id=row.tenant_id, subject_id=approval.id, kind="approval")
+        now, action = approvals.approval(row.tenant_id, approval.id), actions.action(row.tenant_id, approval.action_id)
+        if now is None or action is None or now.state not in ("REQUESTED", "APPROVED") or head.state != "VALIDATED":
+            continue
+        request_again(head=head, action=action, why="A passkey that signed for it was stopped.", at=at)
+        again.append(str(approval.id))
+    return again
+
+
+def _enrolled(row: ApproverKey) -> dict[str, Any]:
+    """What the record keeps of a key: enough for an outsider to check what it signs."""
+    return {
+        "holder": str(row.actor_id),
+        "person": str(row.person_id),
+        "credential_id": row.credential_id,
+        "public_key": passkeys.base64url(bytes(row.public_key)),
+        "aaguid": str(row.aaguid),
+        "backup_eligible": row.backup_eligible,
+        "sign_count": row.sign_count,
+    }
+
+
+def _kept(row: ApproverKey, registration: bytes, *, at: datetime) -> ledger.Sealed:
+    return ledger.seal(
+        tenant_id=row.tenant_id,
+        subject_id=row.id,
+        purpose="registration",
+        data=registration,
+        media_type="application/json",
+        source="holder",
+        at=at,
+        is_new=True,
+    )

@@ -1,0 +1,92 @@
+"""What people had before them when they decided: kept apart from the record, erasable, and only if the tenant wants it.
+
+A time that the page reports of itself is shown and counts for nothing: what a rule asks for is measured here, from the
+moment the payload was served to the vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Approval, Attention
+from approvals.policy.rules import policy
+from approvals.requests.queries import approvals
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.rules.refusals import Refused
+
+MOST_SECTIONS = 50
+LONGEST_NAME = 40
+
+
+class DwellRequired(Refused):
+    """The policy wants an approval of this risk to be looked at for longer before it is given."""
+
+    code = "DWELL_REQUIRED"
+
+
+def served(*, approval: Approval, actor_id: UUID, payload_bytes: int, at: datetime) -> None:
+    """The payload was shown to somebody; the first time counts. Nothing is kept where nothing is asked for."""
+    if approval.state != "REQUESTED" or not _wanted(approval):
+        return
+    Attention.objects.bulk_create(
+        [
+            Attention(
+                tenant_id=approval.tenant_id,
+                approval_id=approval.id,
+                actor_id=actor_id,
+                payload_bytes=payload_bytes,
+                served_at=at,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def reported(
+    *, tenant_id: UUID, approval_id: UUID, actor_id: UUID, visible_s: float, opened: Sequence[str] | None, at: datetime
+) -> bool:
+    """What a page says of itself: never more time than there was, and only about a page that was served."""
+    row = approvals.attention(tenant_id, approval_id, actor_id)
+    if row is None:
+        return False
+    most = max((at - row.served_at).total_seconds(), 0.0)
+    changed: dict[str, Any] = {"visible_s": min(max(visible_s, row.visible_s or 0.0), most), "reported_at": at}
+    if opened is not None:
+        named = {*(row.opened or ()), *(name[:LONGEST_NAME] for name in opened[:MOST_SECTIONS])}
+        changed["opened"] = sorted(named)[:MOST_SECTIONS]
+    here = Attention.objects.filter(tenant_id=tenant_id, approval_id=approval_id, actor_id=actor_id)
+    return bool(here.update(**changed))
+
+
+def check_dwell(approval: Approval, actor_id: UUID, *, at: datetime) -> None:
+    """Refuse an approval of high risk that comes sooner than the policy lets it."""
+    least = timedelta(seconds=_policy(approval).min_dwell_s)
+    if approval.risk != "HIGH" or not least:
+        return
+    row = approvals.attention(approval.tenant_id, approval.id, actor_id)
+    if row is None:
+        raise DwellRequired("The policy wants this to be looked at before it is approved. Open its page first.")
+    left = least - (at - row.served_at)
+    if left > timedelta(0):
+        raise DwellRequired(
+            f"The policy wants this to be looked at for {least.seconds} s; {left.seconds + 1} s are left."
+        )
+
+
+def forget(*, tenant_id: UUID, before: datetime) -> None:
+    """Drop what is older than it is kept."""
+    Attention.objects.filter(tenant_id=tenant_id, served_at__lt=before).delete()
+
+
+def _wanted(approval: Approval) -> bool:
+    rules = _policy(approval)
+    return rules.reviewer_quality != "off" or rules.min_dwell_s > 0
+
+
+def _policy(approval: Approval) -> policy.ApprovalPolicy:
+    version = catalogue_queries.policy_version(approval.tenant_id, "approval", approval.policy_version)
+    assert version is not None
+    return policy.stored(bytes(version.document))

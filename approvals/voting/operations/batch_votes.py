@@ -1,0 +1,125 @@
+"""Votes on many approvals at once: of one kind and of low risk, each with a statement of its own over its own hash.
+
+What is refused for the whole batch (`rules.batches`) leaves nothing. Behind that every item is a vote like any other,
+in a savepoint of its own: one that cannot be taken spoils none of the rest, and each says what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from approvals.models import Approval, Vote
+from approvals.requests.operations.requests import NoSuchApproval
+from approvals.requests.queries import approvals, deadlines
+from approvals.voting.operations import votes
+from approvals.voting.rules import batches, binding
+from ledger.actions.queries import actions as actions_queries
+from ledger.db import tenancy
+from ledger.record.rules.refusals import Refused
+
+VOTED, DECIDED, REFUSED = "VOTED", "DECIDED", "REFUSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One item as the voter's page held it; without its digests it was not displayed (B39)."""
+
+    approval_id: UUID
+    seen: binding.Seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one item: voted on, decided by others meanwhile, or refused and why."""
+
+    approval_id: UUID
+    result: str
+    statement_hash: str = ""
+    code: str = ""
+    detail: str = ""
+
+
+def vote(
+    *,
+    tenant_id: UUID,
+    shown: Sequence[Shown],
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    at: datetime,
+) -> list[Outcome]:
+    """Vote on everything that was displayed, item by item and in that order; decided ones are skipped and say so."""
+    if voter.evidence_class == "A":
+        raise batches.NotForBatches("A passkey signs one statement at a time; vote on the item's own page.")
+    if verdict not in (binding.Verdict.APPROVE, binding.Verdict.REJECT):
+        raise batches.NotForBatches("Changes are asked for one by one, on the item's own page.")
+    found = _found(tenant_id, shown)
+    # What was decided meanwhile no longer matters to the batch; what is left must be one.
+    waiting = [one for one in found.values() if one.state == "REQUESTED"]
+    actions = actions_queries.actions_by_id(tenant_id, [one.action_id for one in waiting])
+    if waiting:
+        batches.checked([item_of(one, actions[one.action_id]) for one in waiting])
+    return [_voted(found[each.approval_id], each, verdict, voter, reason, at=at) for each in shown]
+
+
+def item_of(approval: Approval, action: Any) -> batches.Item:
+    """What the rules of batches need to know of an approval and its action."""
+    pace = deadlines.pace_of(approval)
+    return batches.Item(
+        id=approval.id,
+        tool=action.tool,
+        contract_digest=approval.contract_digest,
+        policy_digest=approval.policy_digest,
+        side_effect_class=action.side_effect_class,
+        reversibility=action.reversibility,
+        risk=approval.risk,
+        step_up=approval.step_up,
+        allowed=pace.batchable,
+        most=pace.batch_most,
+    )
+
+
+def _found(tenant_id: UUID, shown: Sequence[Shown]) -> dict[UUID, Approval]:
+    if not shown:
+        raise batches.NothingChosen
+    if len(shown) > batches.MOST:
+        raise batches.TooManyAtOnce(f"A batch holds {batches.MOST} at most.")
+    found = {each.approval_id: approvals.approval(tenant_id, each.approval_id) for each in shown}
+    known = {approval_id: one for approval_id, one in found.items() if one is not None}
+    if len(known) != len(shown):
+        raise NoSuchApproval
+    return known
+
+
+def _voted(
+    approval: Approval, shown: Shown, verdict: binding.Verdict, voter: binding.Voter, reason: str, *, at: datetime
+) -> Outcome:
+    outcome = partial(Outcome, approval_id=approval.id)
+    if approval.state != "REQUESTED":
+        return outcome(result=DECIDED, detail="It was decided already.")
+    try:
+        with transaction.atomic():
+            row: Vote = votes.vote(
+                tenant_id=approval.tenant_id,
+                approval_id=approval.id,
+                verdict=verdict,
+                voter=voter,
+                seen=shown.seen,
+                reason=reason,
+                at=at,
+            )
+    except binding.AlreadyDecided as refusal:
+        return outcome(result=DECIDED, code=refusal.code, detail=refusal.detail)
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            with tenancy(approval.tenant_id):
+                refusal.afterwards()
+        return outcome(result=REFUSED, code=refusal.code, detail=refusal.detail)
+    return outcome(result=VOTED, statement_hash=row.statement_hash)

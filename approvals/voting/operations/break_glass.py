@@ -1,0 +1,188 @@
+"""Break-glass: used by one operator alone, and reviewed by others afterwards (C-21, R-AP-14).
+
+What must be true after a crash: the grant of the approval, its emergency and the review that waits for others are one
+transaction; there is no glass broken without a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Approval, Due, Emergency, Vote
+from approvals.policy.rules import policy
+from approvals.requests.operations.requests import approval_block
+from approvals.voting.operations import eligibility
+from approvals.voting.queries import approvers
+from approvals.voting.rules import binding, break_glass
+from ledger.catalogue import queries as catalogue_queries
+from ledger.db import insert
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.proof_classes import is_as_strong
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchEmergency(Refused):
+    """There is no such use of break-glass here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+def rule_of(tenant_id: UUID) -> break_glass.Rule:
+    """What the approval policy in force says of break-glass."""
+    return _policy(tenant_id).break_glass
+
+
+def _policy(tenant_id: UUID) -> policy.ApprovalPolicy:
+    return policy.stored(bytes(catalogue_queries.active_policies(tenant_id)["approval"].document))
+
+
+def check(approval: Approval, voter: binding.Voter, *, at: datetime) -> None:
+    """Nothing if this person may break the glass here, signing as they do; else the refusal."""
+    actor = UUID(voter.actor)
+    rule, place = rule_of(approval.tenant_id), approvers.approver(approval.tenant_id, actor)
+    break_glass.check_use(rule, roles=voter.roles, groups=place.groups if place is not None and place.active else ())
+    if not is_as_strong(voter.evidence_class, rule.step_up):
+        raise binding.StepUpRequired
+    eligibility.keep_away(approval, actor, at=at)
+
+
+def use(
+    head: ledger.Head,
+    approval: Approval,
+    row: Vote,
+    *,
+    evidence: tuple[ledger.Sealed, ...],
+    detail: Mapping[str, Any],
+    at: datetime,
+) -> None:
+    """Grant the approval by one operator's signature, for minutes, and open the review of it."""
+    rules, actor = _policy(approval.tenant_id), ledger.Actor("person", row.voter)
+    used = _used(approval, row, rules.break_glass, at=at)
+    approval.release_by = break_glass.release_by(policy_says=rules.release_by(decided_at=at), used_at=at)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="break_glass_used",
+            to="APPROVED",
+            detail={
+                **detail,
+                "verdict": row.verdict,
+                "groups": list(row.groups),
+                "emergency_id": str(used.id),
+                "release_by": instant(approval.release_by),
+            },
+            evidence=evidence,
+        ),
+        actor=actor,
+        at=at,
+    )
+    Approval.objects.filter(tenant_id=approval.tenant_id, id=approval.id).update(
+        state="APPROVED", decided_at=at, release_by=approval.release_by, emergency=True
+    )
+    Due.objects.filter(subject_id=approval.id, what="approval").update(due_at=approval.release_by)
+    _open_review(used, rules.break_glass, actor, at=at)
+    ledger.append(
+        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.Happening(
+            kind="approval_granted",
+            changes={"approval": approval_block(approval, approver=row.voter)},
+            detail={"approval_id": str(approval.id), "emergency_id": str(used.id)},
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def _used(approval: Approval, row: Vote, rule: break_glass.Rule, *, at: datetime) -> Emergency:
+    used = Emergency(
+        tenant_id=approval.tenant_id,
+        id=ledger.new_id(at),
+        action_id=approval.action_id,
+        approval_id=approval.id,
+        used_by=row.voter,
+        reason=row.reason,
+        used_at=at,
+        review_by=rule.review_by(used_at=at),
+    )
+    insert(used, Due(tenant_id=used.tenant_id, subject_id=used.id, what="review", due_at=used.review_by))
+    return used
+
+
+def _open_review(used: Emergency, rule: break_glass.Rule, actor: ledger.Actor, *, at: datetime) -> None:
+    ledger.append(
+        ledger.Head(tenant_id=used.tenant_id, id=used.id, kind="emergency"),
+        ledger.Happening(
+            kind="break_glass_used",
+            to="USED",
+            detail={
+                "approval_id": str(used.approval_id),
+                "action_id": str(used.action_id),
+                "reason": used.reason,
+                "reviewers": rule.reviewers,
+                "review_by": instant(used.review_by),
+            },
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def review(
+    *, tenant_id: UUID, emergency_id: UUID, finding: break_glass.Finding, reason: str, by: ledger.Actor, at: datetime
+) -> str:
+    """Put on record what one other person found; the state after."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    used = approvers.emergency(tenant_id, emergency_id)
+    if used is None:
+        raise NoSuchEmergency
+    wanted = _wanted(used)
+    before = [each["person"] for each in used.reviews]
+    person = str(approvers.person_of(tenant_id, by.id))
+    break_glass.check_review(
+        reviewer=person,
+        used_by=str(approvers.person_of(tenant_id, used.used_by)),
+        reviewed_by=before,
+        wanted=wanted,
+    )
+    done = break_glass.is_reviewed([*before, person], wanted=wanted)
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="break_glass_reviewed",
+            to="REVIEWED" if done else None,
+            detail={"finding": finding, "reason": reason, "person": person},
+        ),
+        actor=by,
+        at=at,
+    )
+    said = {"person": person, "actor": str(by.id), "finding": finding, "reason": reason, "at": instant(at)}
+    Emergency.objects.filter(tenant_id=tenant_id, id=emergency_id).update(
+        reviews=[*used.reviews, said], reviewed_at=at if done else None
+    )
+    if done:
+        Due.objects.filter(subject_id=emergency_id, what="review").delete()
+    return "REVIEWED" if done else "USED"
+
+
+def _wanted(used: Emergency) -> int:
+    """How many others must look: the number that stood in the event that opened the review."""
+    _, _, opened = events.history(used.tenant_id, used.id)[0]
+    assert opened is not None
+    return int(opened["reviewers"])
+
+
+def overdue(*, tenant_id: UUID, emergency_id: UUID, at: datetime) -> Emergency | None:
+    """Note once that a review did not come in time; the caller raises the alarm. The review can still be given."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=emergency_id, kind="emergency")
+    used = approvers.emergency(tenant_id, emergency_id)
+    Due.objects.filter(subject_id=emergency_id, what="review").delete()
+    if used is None or used.reviewed_at is not None:
+        return None
+    ledger.append(head, ledger.Happening(kind="break_glass_review_overdue"), actor=ledger.SYSTEM, at=at)
+    return used

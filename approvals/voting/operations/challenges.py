@@ -1,0 +1,157 @@
+"""Asking for a passkey's signature: a statement is written, kept, and may be answered once within two minutes.
+
+Every tab that asks has a challenge of its own, so that no tab can answer another's (B12).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from approvals.models import ApproverKey, Challenge
+from approvals.requests.operations.requests import NoSuchApproval
+from approvals.requests.queries import approvals
+from approvals.voting.operations import signatures, votes
+from approvals.voting.queries import approvers
+from approvals.voting.rules import binding, passkeys
+from ledger.record import operations as ledger
+from ledger.record.rules.refusals import Refused
+
+LIFE = timedelta(seconds=120)
+KEPT = timedelta(days=1)
+
+
+class NoApproverKey(Refused):
+    """You have no confirmed passkey that signs votes here."""
+
+    code = "NO_APPROVER_KEY"
+    status = 403
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A challenge, and what the browser needs to have it answered."""
+
+    row: Challenge
+    credential_id: str
+
+    @property
+    def code(self) -> str:
+        """The short confirmation code of the statement."""
+        return passkeys.confirmation_code(bytes(self.row.statement))
+
+    def options(self) -> dict[str, Any]:
+        """The argument of `navigator.credentials.get()`, in WebAuthn's JSON."""
+        return {
+            "challenge": passkeys.base64url(passkeys.challenge(bytes(self.row.statement))),
+            "rpId": signatures.party().id,
+            "allowCredentials": [{"type": "public-key", "id": self.credential_id}],
+            "userVerification": "required",
+            "timeout": int(LIFE.total_seconds() * 1000),
+        }
+
+
+def ask(
+    *,
+    tenant_id: UUID,
+    approval_id: UUID,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    seen: binding.Seen,
+    reason: str,
+    session_hash: str,
+    credential_id: str = "",
+    at: datetime,
+) -> Asked:
+    """Write the statement of a vote that would count now, for one key to sign; refused as the vote would be."""
+    approval = approvals.approval(tenant_id, approval_id)
+    if approval is None:
+        raise NoSuchApproval
+    covers = votes.coverage(approval)
+    voter, bar = votes.known(approval, replace(voter, evidence_class="A"), at=at)
+    try:
+        votes.check(approval.state, approval, covers, verdict, voter, seen, reason, bar=bar, at=at)
+        key = key_of(tenant_id, UUID(voter.actor), credential_id)
+    except Refused as refusal:
+        note = partial(votes.note_refused, tenant_id=tenant_id, approval_id=approval_id, voter=UUID(voter.actor), at=at)
+        refusal.afterwards = partial(votes.afterwards, refusal, note, refusal.afterwards)
+        raise
+    voter = replace(voter, credential_id=key.credential_id)
+    return _written(covers, verdict, voter, reason, session_hash, at=at)
+
+
+def _written(
+    covers: binding.Coverage,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    session_hash: str,
+    *,
+    at: datetime,
+) -> Asked:
+    salt = secrets.token_bytes(32)
+    statement = votes.write_statement(covers, verdict, voter, reason, salt=salt, life=LIFE, at=at)
+    return write(
+        tenant_id=UUID(covers.tenant),
+        about_id=UUID(covers.approval_id),
+        actor_id=UUID(voter.actor),
+        session_hash=session_hash,
+        verdict=str(verdict),
+        reason=reason,
+        statement=statement,
+        salt=salt,
+        credential_id=voter.credential_id,
+        at=at,
+    )
+
+
+def write(
+    *,
+    tenant_id: UUID,
+    about_id: UUID,
+    actor_id: UUID,
+    session_hash: str,
+    verdict: str,
+    reason: str,
+    statement: bytes,
+    salt: bytes,
+    credential_id: str,
+    at: datetime,
+) -> Asked:
+    """Keep a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
+    row = Challenge(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        approval_id=about_id,
+        actor_id=actor_id,
+        session_hash=session_hash,
+        verdict=verdict,
+        reason=reason,
+        statement=statement,
+        statement_hash=binding.statement_hash(statement),
+        salt=salt,
+        created_at=at,
+        expires_at=at + LIFE,
+    )
+    return Asked(row=_kept(row), credential_id=credential_id)
+
+
+def _kept(row: Challenge) -> Challenge:
+    """Store a challenge, and let go of those of this approval that ran out long ago."""
+    of_approval = Challenge.objects.filter(tenant_id=row.tenant_id, approval_id=row.approval_id)
+    of_approval.filter(expires_at__lt=row.created_at - KEPT).delete()
+    row.save(force_insert=True)
+    return row
+
+
+def key_of(tenant_id: UUID, actor_id: UUID, credential_id: str) -> ApproverKey:
+    """The key that is to sign: the one that is named, else the newest."""
+    active = approvers.approver_keys(tenant_id, actor_id=actor_id, states=["ACTIVE"])
+    wanted = [key for key in active if credential_id in ("", key.credential_id)]
+    if not wanted:
+        raise NoApproverKey
+    return wanted[-1]

@@ -1,0 +1,171 @@
+"""What votes lead to: the approval is granted, or ends with its action unrun, or waits for more of them.
+
+The terms are those of the request; whose votes count is looked up again (`approvals.voting.operations.eligibility`).
+Votes come
+one after another under the approval's lock, so that of two that would decide it differently the first one does (B21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Approval, Due, Vote
+from approvals.policy.rules import allowed_hours
+from approvals.requests.operations.requests import approval_block, fail_unrun
+from approvals.voting.operations import break_glass, eligibility
+from approvals.voting.operations.eligibility import Ground, Standing
+from approvals.voting.rules import binding, quorum
+from approvals.voting.rules.quorum import Tally, Terms
+from ledger.catalogue import queries as catalogue_queries
+from ledger.db import ask
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+_STATES = {"approved": "APPROVED", "rejected": "REJECTED"}
+_KINDS = {"REJECTED": "rejected", "CHANGES_REQUESTED": "changes_requested"}
+
+
+class VotesFallen(Refused):
+    """A vote that this rests on does not count any more; people must be asked again."""
+
+    code = "VOTES_FALLEN"
+
+
+class OutsideHours(Refused):
+    """It is approved, but the policy releases it at other hours only."""
+
+    code = "OUTSIDE_HOURS"
+
+
+def decide(
+    head: ledger.Head,
+    approval: Approval,
+    row: Vote,
+    *,
+    evidence: tuple[ledger.Sealed, ...],
+    detail: Mapping[str, Any],
+    on: Ground | None = None,
+    at: datetime,
+) -> None:
+    """Put a vote on record, with its statement and what proves it, and do what it leads to."""
+    if row.verdict == binding.Verdict.BREAK_GLASS:
+        break_glass.use(head, approval, row, evidence=evidence, detail=detail, at=at)
+        return
+    seen = eligibility.of(approval, on=on, at=at)
+    tally = seen.tally
+    actor = ledger.Actor("person", row.voter)
+    voted = ledger.draft(
+        head,
+        ledger.Happening(
+            kind=_kind(tally),
+            to=_STATES.get(tally.state),
+            detail=_told(row, seen, at=at) | dict(detail),
+            evidence=evidence,
+        ),
+        actor=actor,
+        at=at,
+    )
+    if tally.state == "approved":
+        # Both events in one message.
+        ledger.write(voted, _granted(approval, row, seen, actor, at=at))
+        return
+    ledger.write(voted)
+    head = voted.head
+    if tally.state == "rejected":
+        _refuse(approval, row, tally, actor, at=at)
+    else:
+        _note_met(head, row, seen, at=at)
+
+
+def still_stands(
+    approval: Approval, *, at: datetime, action: Any = None, in_force: str | None = None
+) -> Refused | None:
+    """Why an approval that was granted authorises nothing now, or None where it still does (B17, B18).
+
+    Asked at the claim and again in the redeeming transaction: the policy in force is the one that was asked under, the
+    votes of people who may still decide are still enough, and its hours have begun. `action` and the digest of the
+    policy that is `in_force` are given where they were just read.
+    """
+    if (in_force or catalogue_queries.active_policies(approval.tenant_id)["approval"].digest) != approval.policy_digest:
+        return binding.PolicyChanged()
+    terms = quorum.read(approval.terms)
+    on = None if approval.emergency else eligibility.ground(approval, at=at, action=action)
+    if on is not None and eligibility.of(approval, at=at, on=on).tally.state != "approved":
+        return VotesFallen()
+    return None if allowed_hours.are_open(terms.hours, at=at) else OutsideHours()
+
+
+def release_by(terms: Terms, *, decided_at: datetime) -> datetime:
+    """When an approval stops authorising anything (R-AP-08): its time runs from when it may first be released."""
+    first = allowed_hours.opening(terms.hours, at=decided_at) or decided_at
+    return first + timedelta(seconds=terms.release_within_s)
+
+
+def _kind(tally: Tally) -> str:
+    return {"approved": "approved", "rejected": _KINDS.get(tally.code, "rejected")}.get(tally.state, "vote_cast")
+
+
+def _told(row: Vote, seen: Standing, *, at: datetime) -> dict[str, Any]:
+    tally = seen.tally
+    told: dict[str, Any] = {"verdict": row.verdict, "groups": list(row.groups)}
+    if row.delegated_by is not None:
+        told["delegated_by"] = str(row.delegated_by)
+    if tally.state == "open":
+        return told | {"missing": tally.missing}
+    told["deciding"] = [each.voter for each in tally.deciding]
+    if tally.state == "approved":
+        told["release_by"] = instant(release_by(seen.terms, decided_at=at))
+    return told
+
+
+def _granted(approval: Approval, row: Vote, seen: Standing, actor: ledger.Actor, *, at: datetime) -> ledger.Draft:
+    approval.release_by = release_by(seen.terms, decided_at=at)
+    _close(approval, "APPROVED", at=at)
+    deciding = [UUID(each.voter) for each in seen.tally.deciding]
+    return ledger.draft(
+        ledger.lock(tenant_id=approval.tenant_id, subject_id=approval.action_id, kind="action"),
+        ledger.Happening(
+            kind="approval_granted",
+            changes={"approval": approval_block(approval, approvers=deciding)},
+            detail={
+                "approval_id": str(approval.id),
+                "statement_hash": row.statement_hash,
+                "statements": [each.statement_hash for each in seen.votes if each.voter in deciding],
+                "release_by": instant(approval.release_by),
+            },
+        ),
+        actor=actor,
+        at=at,
+    )
+
+
+def _refuse(approval: Approval, row: Vote, tally: Tally, actor: ledger.Actor, *, at: datetime) -> None:
+    _close(approval, "REJECTED", at=at)
+    Due.objects.filter(subject_id=approval.id, what="approval").delete()
+    fail_unrun(approval, code=tally.code, reason=row.reason, actor=actor, at=at)
+
+
+_CLOSE = """
+WITH due AS (UPDATE approvals_due SET due_at = $5 WHERE subject_id = $2 AND what = 'approval' AND $3 = 'APPROVED')
+UPDATE approvals_approval SET state = $3, decided_at = $4, release_by = $5, stranded_at = NULL
+WHERE tenant_id = $1 AND id = $2
+"""
+
+
+def _close(approval: Approval, state: str, *, at: datetime) -> None:
+    """What is decided is looked at again when its release is over."""
+    ask(_CLOSE, approval.tenant_id, approval.id, state, at, approval.release_by)
+
+
+def _note_met(head: ledger.Head, row: Vote, seen: Standing, *, at: datetime) -> None:
+    """Say of each threshold that this vote was the last one it wanted."""
+    before = quorum.tally(seen.terms, [eligibility.ballot_of(vote) for vote in seen.votes if vote.id != row.id])
+    owed = before.missing
+    met = [group for group in owed if group not in seen.tally.missing]
+    if met:
+        happening = ledger.Happening(kind="threshold_met", detail={"groups": met, "missing": seen.tally.missing})
+        ledger.append(head, happening, actor=ledger.SYSTEM, at=at)

@@ -1,0 +1,160 @@
+"""Deciding with another's power for a while, and being away: both are events of their own subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.models import Absence, Delegation
+from approvals.voting.operations.approvers import look_soon
+from approvals.voting.queries import approvers
+from approvals.voting.rules import delegation
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchDelegation(Refused):
+    """There is no such delegation or absence here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class EndedAlready(Refused):
+    """This has ended already."""
+
+    code = "ENDED"
+
+
+class NotYours(Refused):
+    """Only the person concerned or an administrator may do this."""
+
+    code = "NOT_YOURS"
+    status = 403
+
+
+class ProofNeeded(Refused):
+    """Delegating gives somebody the power to approve. Confirm with your password or a one-time code."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+def delegate(
+    *,
+    tenant_id: UUID,
+    from_actor: UUID,
+    to_actor: UUID,
+    groups: Collection[str],
+    tools: Collection[str],
+    starts_at: datetime,
+    ends_at: datetime,
+    reason: str,
+    by: ledger.Actor,
+    by_person: UUID,
+    at: datetime,
+    is_proven: bool = False,
+) -> Delegation:
+    """Lend somebody's power to decide: they do it themselves, or an administrator does it for them.
+
+    `by_person` is the human who does it, and `is_proven` that they have just shown who they are. Nobody takes another's
+    power for themselves, through whichever account.
+    """
+    giver, receiver = _holder(tenant_id, from_actor), _holder(tenant_id, to_actor)
+    delegation.check_span(starts_at, ends_at, at=at)
+    delegation.check_loan(giver, receiver, groups)
+    if by.id != from_actor and receiver is not None and receiver.person == str(by_person):
+        raise NotYours("Nobody delegates another's power to themselves.")
+    if not is_proven:
+        raise ProofNeeded
+    row = Delegation.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        from_actor=from_actor,
+        to_actor=to_actor,
+        groups=sorted(set(groups)),
+        tools=sorted(set(tools)),
+        starts_at=starts_at,
+        ends_at=ends_at,
+        reason=reason,
+        created_by=by.id,
+    )
+    _say(tenant_id, row.id, "delegation", ledger.Happening(kind="delegated", to="ACTIVE", detail=_told(row)), by, at=at)
+    look_soon(tenant_id=tenant_id, at=at)
+    return row
+
+
+def _told(row: Delegation) -> dict[str, Any]:
+    return {
+        "from": str(row.from_actor),
+        "to": str(row.to_actor),
+        "groups": row.groups,
+        "tools": row.tools,
+        "starts_at": instant(row.starts_at),
+        "ends_at": instant(row.ends_at),
+        "reason": row.reason,
+    }
+
+
+def end_delegation(*, tenant_id: UUID, delegation_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Take a power back before its time is up; from now on it is not there."""
+    row = Delegation.objects.select_for_update().filter(tenant_id=tenant_id, id=delegation_id).first()
+    if row is None:
+        raise NoSuchDelegation
+    if row.ended_at is not None or row.ends_at <= at:
+        raise EndedAlready
+    head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="delegation")
+    ledger.append(head, ledger.Happening(kind="delegation_ended", to="ENDED"), actor=by, at=at)
+    Delegation.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
+    look_soon(tenant_id=tenant_id, at=at)
+
+
+def go_away(
+    *, tenant_id: UUID, actor_id: UUID, starts_at: datetime, ends_at: datetime, by: ledger.Actor, at: datetime
+) -> Absence:
+    """Say when somebody is away: they are not counted on, and nobody is told that they are waited for."""
+    delegation.check_span(starts_at, ends_at, at=at)
+    row = Absence.objects.create(
+        tenant_id=tenant_id, id=ledger.new_id(at), actor_id=actor_id, starts_at=starts_at, ends_at=ends_at
+    )
+    detail = {"actor": str(actor_id), "starts_at": instant(starts_at), "ends_at": instant(ends_at)}
+    _say(tenant_id, row.id, "absence", ledger.Happening(kind="absence_began", to="ACTIVE", detail=detail), by, at=at)
+    look_soon(tenant_id=tenant_id, at=at)
+    return row
+
+
+def come_back(*, tenant_id: UUID, absence_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """End an absence before its time is up."""
+    row = Absence.objects.select_for_update().filter(tenant_id=tenant_id, id=absence_id).first()
+    if row is None:
+        raise NoSuchDelegation
+    if row.ended_at is not None or row.ends_at <= at:
+        raise EndedAlready
+    head = ledger.lock(tenant_id=tenant_id, subject_id=row.id, kind="absence")
+    ledger.append(head, ledger.Happening(kind="absence_ended", to="ENDED"), actor=by, at=at)
+    Absence.objects.filter(tenant_id=tenant_id, id=row.id).update(ended_at=at)
+    look_soon(tenant_id=tenant_id, at=at)
+
+
+def end_all(*, tenant_id: UUID, actor_id: UUID, by: ledger.Actor, at: datetime) -> None:
+    """Everything that somebody has lent or was lent ends with their place."""
+    for row in approvers.delegations_of(tenant_id, actor_id, at):
+        end_delegation(tenant_id=tenant_id, delegation_id=row.id, by=by, at=at)
+
+
+def _holder(tenant_id: UUID, actor_id: UUID) -> delegation.Holder | None:
+    """Somebody of the roster, in the words of the rules."""
+    row = approvers.approver(tenant_id, actor_id)
+    if row is None:
+        return None
+    groups = frozenset(row.groups)
+    return delegation.Holder(actor=str(row.actor_id), person=str(row.person_id), groups=groups, active=row.active)
+
+
+def _say(
+    tenant_id: UUID, subject_id: UUID, kind: str, happening: ledger.Happening, by: ledger.Actor, *, at: datetime
+) -> None:
+    ledger.append(ledger.Head(tenant_id=tenant_id, id=subject_id, kind=kind), happening, actor=by, at=at)

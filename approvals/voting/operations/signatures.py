@@ -1,0 +1,210 @@
+"""A passkey's answer to a challenge: used up once, and checked against what holds when it arrives."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from approvals.models import ApproverKey, Challenge
+from approvals.voting.operations import approver_keys
+from approvals.voting.rules import binding, passkeys
+from ledger.log.queries import log
+from ledger.record import operations as ledger
+from ledger.record.rules.canonical import canonical
+from ledger.record.rules.refusals import Refused
+
+
+class ChallengeSpent(Refused):
+    """This request for a signature was answered, has run out or is not yours; ask for another."""
+
+    code = "CHALLENGE_SPENT"
+
+
+class KeyNotActive(Refused):
+    """This passkey may not sign votes; it needs a second person's confirmation, or was stopped."""
+
+    code = "KEY_NOT_ACTIVE"
+    status = 403
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """A passkey's answer to a challenge as the browser's own JSON, from the session that it came in."""
+
+    challenge_id: UUID
+    session_hash: str
+    assertion: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A challenge that was used up in this transaction, with its answer and the locked key."""
+
+    challenge: Challenge
+    key: ApproverKey
+    assertion: passkeys.Assertion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """A signature that holds: the statement that it is over, and the key that made it."""
+
+    statement: bytes
+    salt: bytes
+    key_id: UUID
+    credential_id: str
+    public_key: bytes
+    assertion: passkeys.Assertion
+
+    def document(self) -> bytes:
+        """What the record keeps, so that anybody can check the signature with nothing else."""
+        key = {
+            "id": str(self.key_id),
+            "credential_id": self.credential_id,
+            "public_key": passkeys.base64url(self.public_key),
+        }
+        return canonical({"version": 1, "assertion": self.assertion.document(), "key": key})
+
+
+def party() -> passkeys.RelyingParty:
+    """This installation, as passkeys know it."""
+    return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
+
+
+def sealed_head(tenant_id: UUID) -> dict[str, Any]:
+    """The newest signed checkpoint of the tenant's log: its origin, size and root; of size 0 before the first."""
+    newest = log.newest(tenant_id)
+    if newest is None or newest.note is None:
+        origin = newest.origin if newest else ledger.origin_of(tenant_id)
+        return {"log_origin": origin, "log_size": 0, "log_root": sha256().hexdigest()}
+    origin, size, root = bytes(newest.note).decode().split("\n")[:3]
+    return {"log_origin": origin, "log_size": int(size), "log_root": b64decode(root).hex()}
+
+
+def open_answer(tenant_id: UUID, approval_id: UUID, voter: str, signed: Signed, *, at: datetime) -> Opened:
+    """Use the challenge up, for this voter in this session and nobody else, and lock the key that answers (B12).
+
+    One conditional write: of two answers at once, one finds nothing left. It stays used up if the vote is refused.
+    """
+    assertion = passkeys.read_assertion(signed.assertion)
+    found = Challenge.objects.filter(
+        tenant_id=tenant_id,
+        id=signed.challenge_id,
+        approval_id=approval_id,
+        actor_id=UUID(voter),
+        session_hash=signed.session_hash,
+        consumed_at__isnull=True,
+        expires_at__gt=at,
+    )
+    if not found.update(consumed_at=at):
+        raise ChallengeSpent
+    challenge = Challenge.objects.get(tenant_id=tenant_id, id=signed.challenge_id)
+    key = (
+        ApproverKey.objects.select_for_update()
+        .filter(tenant_id=tenant_id, credential_id=assertion.credential_id, actor_id=UUID(voter))
+        .first()
+    )
+    if key is None or key.state != "ACTIVE":
+        refusal = KeyNotActive()
+        refusal.afterwards = partial(_spend, challenge, at=at)
+        raise refusal
+    return Opened(challenge=challenge, key=key, assertion=assertion)
+
+
+def prove(
+    opened: Opened,
+    *,
+    covers: binding.Coverage,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    at: datetime,
+) -> Proof:
+    """The proof, if the key signed the statement of this very vote about exactly what holds now (B1, B13, B28)."""
+
+    def check(statement: bytes) -> None:
+        said_covers, said = binding.read_statement(statement)
+        binding.check_covered(said_covers, covers)
+        _check_said(said, opened.challenge, opened.key, verdict, voter, reason, at=at)
+
+    return prove_signature(opened, check, at=at)
+
+
+def prove_signature(opened: Opened, check: Callable[[bytes], None], *, at: datetime) -> Proof:
+    """The proof, if the key signed the challenge's statement and `check` takes what it says; `check` raises `Refused`
+    where it does not.
+    """
+    key, challenge = opened.key, opened.challenge
+    statement = bytes(challenge.statement)
+    try:
+        check(statement)
+        proven = passkeys.verify(
+            opened.assertion,
+            key=passkeys.Key(
+                credential_id=key.credential_id,
+                public_key=bytes(key.public_key),
+                sign_count=key.sign_count,
+                backup_eligible=key.backup_eligible,
+            ),
+            party=party(),
+            statement=statement,
+        )
+    except Refused as refusal:
+        refusal.afterwards = partial(_refused, refusal, opened, at=at)
+        raise
+    ApproverKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(sign_count=proven.sign_count)
+    return Proof(
+        statement=statement,
+        salt=bytes(challenge.salt),
+        key_id=key.id,
+        credential_id=key.credential_id,
+        public_key=bytes(key.public_key),
+        assertion=opened.assertion,
+    )
+
+
+def _check_said(
+    said: binding.Vote,
+    challenge: Challenge,
+    key: ApproverKey,
+    verdict: binding.Verdict,
+    voter: binding.Voter,
+    reason: str,
+    *,
+    at: datetime,
+) -> None:
+    """What the statement says of the vote must be what the vote says, and what the roster says of the voter."""
+    if at >= said.expires_at:
+        raise ChallengeSpent
+    meant = (said.verdict, said.voter, said.person, said.groups, said.delegated_by, said.evidence_class)
+    if meant != (verdict, voter.actor, voter.person, voter.groups, voter.delegated_by, voter.evidence_class):
+        raise binding.StatementChanged
+    if (challenge.reason, said.credential_id, said.rp_id) != (reason, key.credential_id, party().id):
+        raise binding.StatementChanged
+
+
+def _refused(refusal: Refused, opened: Opened, *, at: datetime) -> None:
+    _spend(opened.challenge, at=at)
+    if isinstance(refusal, passkeys.CounterRegressed):
+        approver_keys.found_copied(
+            tenant_id=opened.key.tenant_id,
+            key_id=opened.key.id,
+            approval_id=opened.challenge.approval_id,
+            stored=opened.key.sign_count,
+            said=int.from_bytes(opened.assertion.authenticator_data[33:37]),
+            at=at,
+        )
+
+
+def _spend(challenge: Challenge, *, at: datetime) -> None:
+    Challenge.objects.filter(tenant_id=challenge.tenant_id, id=challenge.id, consumed_at__isnull=True).update(
+        consumed_at=at
+    )

@@ -1,0 +1,124 @@
+"""Who may vote: powers, lendings, absences, keys and emergencies, read. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from django.db.models import (
+    Q,
+)
+
+from approvals.models import (
+    Absence,
+    Approver,
+    ApproverKey,
+    Delegation,
+    Emergency,
+)
+from ledger.db import ask, first, select
+
+
+def groups_asked(tenant_id: UUID) -> list[str]:
+    """The groups that approvers are in, each once."""
+    return sorted({group for place in approvers(tenant_id) for group in place.groups})
+
+
+def approver(tenant_id: UUID, actor_id: UUID) -> Approver | None:
+    """Somebody's place in the roster, whether or not it is still theirs."""
+    return first(Approver, "tenant_id = $1 AND actor_id = $2", tenant_id, actor_id)
+
+
+def approvers(tenant_id: UUID) -> list[Approver]:
+    """Everybody who may decide now."""
+    return list(Approver.objects.filter(tenant_id=tenant_id, active=True).order_by("since", "actor_id"))
+
+
+def delegations_to(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
+    """The powers that are lent to somebody now. Whether one fits an action is for `rules.lending.usable`."""
+    return select(Delegation, IN_FORCE + " AND to_actor = $3 ORDER BY starts_at, id", tenant_id, at, actor_id)
+
+
+def delegations_of(tenant_id: UUID, actor_id: UUID, at: datetime) -> list[Delegation]:
+    """What somebody has lent or was lent, as far as it has not ended; later ones too."""
+    either = Q(from_actor=actor_id) | Q(to_actor=actor_id)
+    open_ones = Delegation.objects.filter(either, tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(open_ones.order_by("starts_at", "id"))
+
+
+def delegations(tenant_id: UUID, at: datetime) -> list[Delegation]:
+    """Every delegation that has not ended."""
+    open_ones = Delegation.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(open_ones.order_by("starts_at", "id"))
+
+
+def delegation(tenant_id: UUID, delegation_id: UUID) -> Delegation | None:
+    return Delegation.objects.filter(tenant_id=tenant_id, id=delegation_id).first()
+
+
+IN_FORCE: LiteralString = "tenant_id = $1 AND ended_at IS NULL AND starts_at <= $2 AND ends_at > $2"
+
+
+def is_absent(tenant_id: UUID, actor_id: UUID, at: datetime) -> bool:
+    """Whether somebody is away now."""
+    return actor_id in absent(tenant_id, at)
+
+
+def absent(tenant_id: UUID, at: datetime) -> set[UUID]:
+    """Everybody who is away now."""
+    return {actor_id for (actor_id,) in ask("SELECT actor_id FROM approvals_absence WHERE " + IN_FORCE, tenant_id, at)}
+
+
+def absences(tenant_id: UUID, at: datetime) -> list[Absence]:
+    """Every absence that has not ended, begun or not."""
+    found = Absence.objects.filter(tenant_id=tenant_id, ended_at__isnull=True, ends_at__gt=at)
+    return list(found.order_by("starts_at", "id"))
+
+
+def absence(tenant_id: UUID, absence_id: UUID) -> Absence | None:
+    return Absence.objects.filter(tenant_id=tenant_id, id=absence_id).first()
+
+
+def approver_keys(tenant_id: UUID, *, actor_id: UUID | None = None, states: Collection[str] = ()) -> list[ApproverKey]:
+    """The passkeys of approvers, or of one of them, oldest first."""
+    found = ApproverKey.objects.filter(tenant_id=tenant_id)
+    if actor_id is not None:
+        found = found.filter(actor_id=actor_id)
+    return list((found.filter(state__in=states) if states else found).order_by("id"))
+
+
+def key(tenant_id: UUID, key_id: UUID) -> ApproverKey | None:
+    """One passkey of an approver, in whatever state."""
+    return ApproverKey.objects.filter(tenant_id=tenant_id, id=key_id).first()
+
+
+def approver_key(tenant_id: UUID, credential_id: str) -> ApproverKey | None:
+    """The passkey of this credential, in whatever state."""
+    return ApproverKey.objects.filter(tenant_id=tenant_id, credential_id=credential_id).first()
+
+
+def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
+    """The human behind an account; an account that is not in the roster is somebody of its own."""
+    row = approver(tenant_id, actor_id)
+    return row.person_id if row is not None else actor_id
+
+
+def emergency(tenant_id: UUID, emergency_id: UUID) -> Emergency | None:
+    return first(Emergency, "tenant_id = $1 AND id = $2", tenant_id, emergency_id)
+
+
+def emergency_of(tenant_id: UUID, approval_id: UUID) -> Emergency | None:
+    """The use of break-glass that granted an approval."""
+    return first(Emergency, "tenant_id = $1 AND approval_id = $2", tenant_id, approval_id)
+
+
+def emergencies(
+    tenant_id: UUID, *, reviewed: bool = False, before: UUID | None = None, limit: int = 100
+) -> list[Emergency]:
+    """Uses of break-glass: those whose review is due soonest, or the reviewed ones, newest first."""
+    found = Emergency.objects.filter(tenant_id=tenant_id, reviewed_at__isnull=not reviewed)
+    if not reviewed:
+        return list(found.order_by("review_by", "id")[:limit])
+    return list((found.filter(id__lt=before) if before else found).order_by("-id")[:limit])

@@ -1,0 +1,96 @@
+"""Voting on many approvals at once: only where the items are of one kind and little is at stake.
+
+1. An item may be voted on in a batch when the policy that it was asked under allows it for its class, it is of low
+   risk, it can be undone, its class is not critical, and the policy asks for no signature by passkey: that is one
+   assertion for one statement.
+2. All items of a batch are of one kind: the same tool, the same contract and the same policy.
+3. A batch has so many items as the policy allows, and never more than `MOST`.
+4. An item is in the batch only with the digests of what was shown of it (B39). Each gets a vote and a statement of its
+   own, over its own hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from ledger.record.rules.refusals import Refused
+
+MOST = 50
+_NEVER_CLASSES = frozenset({"CRITICAL_MUTATION"})
+
+
+class NotOfOneKind(Refused):
+    """A batch holds approvals of one kind: the same tool, contract and policy."""
+
+    code = "BATCH_MIXED"
+    status = 422
+
+
+class TooManyAtOnce(Refused):
+    """This is more than one batch may hold."""
+
+    code = "BATCH_TOO_LARGE"
+    status = 422
+
+
+class NotForBatches(Refused):
+    """This must be decided on its own page."""
+
+    code = "NOT_BATCHABLE"
+    status = 422
+
+
+class NothingChosen(Refused):
+    """Choose what you want to vote on."""
+
+    code = "BATCH_EMPTY"
+    status = 422
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What the rules need to know of one approval."""
+
+    id: UUID
+    tool: str
+    contract_digest: str
+    policy_digest: str
+    side_effect_class: str
+    reversibility: str
+    risk: str
+    step_up: str
+    allowed: bool
+    most: int
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What all items of a batch have in common (rule 2)."""
+        return (self.tool, self.contract_digest, self.policy_digest)
+
+
+def why_not(item: Item) -> str:
+    """Why an item cannot be in a batch, in a sentence; empty where it can (rule 1)."""
+    reasons = (
+        (item.side_effect_class in _NEVER_CLASSES, "It is a critical mutation."),
+        (item.reversibility == "IRREVERSIBLE", "It cannot be undone."),
+        (item.risk != "LOW", "Its risk is not low."),
+        (item.step_up == "A", "It must be signed with a passkey, one by one."),
+        (not item.allowed, "The policy does not allow it for this class."),
+    )
+    return next((said for holds, said in reasons if holds), "")
+
+
+def checked(items: Sequence[Item]) -> None:
+    """Refuse what is no batch (rules 1 to 3)."""
+    if not items:
+        raise NothingChosen
+    if len({item.kind for item in items}) > 1:
+        raise NotOfOneKind
+    for item in items:
+        if said := why_not(item):
+            raise NotForBatches(f"{said} It must be decided on its own page.")
+    most = min(MOST, min(item.most for item in items))
+    if len(items) > most:
+        raise TooManyAtOnce(f"A batch of these holds {most} at most.")

@@ -1,0 +1,481 @@
+"""What an approval covers: exactly this payload, shown like this, under this policy, by this person, until then.
+
+A voter signs a *statement*: canonical text that names everything in `Coverage` and everything about the vote
+(ledger_and_binding 6.2). It is written once and read back by `read_statement`, its exact inverse; a changed field makes
+another statement (B1), and the same payload of another action makes another one too (B8). Its 32 random bytes make two
+statements about the same vote differ. What it covers is read again when the vote arrives: a statement about anything
+else than what holds then is refused, and names the first difference (`check_covered`).
+
+A vote counts when
+
+1. the voter is a reviewer of the tenant (R-AP-11) and not the requester (R-AP-12),
+2. the request is undecided (R-AP-17) and its time to decide is not over (R-AP-08),
+3. payload and rendering are those on the voter's screen (R-AP-05, R-UI-04, B36),
+4. the target is not frozen, if the vote approves (R-AP-23),
+5. the voter proved who they are as strongly as the policy asks (D7): A passkey over the statement, B session with fresh
+   TOTP, C session with fresh password. Saying no is never blocked by that: a vote that does not approve counts with the
+   session alone (D), and says so,
+6. a vote that does not approve gives a reason (R-AP-10, R-UI-03).
+
+A release (claim and start, R-AP-24) counts when the approval is granted and not over, and payload, contract and policy
+are still those that were approved (R-AP-05, R-AP-06, R-AP-09, B5, B17), and nothing is frozen (R-EX-15, B22).
+
+Approval is permission and no more: nothing here says that anything happened (R-AP-19).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
+from ledger.record.rules.proof_classes import SESSION_ALONE, is_as_strong
+from ledger.record.rules.refusals import Refused
+
+DOMAIN = "counterfoil-approval-statement"
+STATEMENT_VERSION = 3
+# The version before it said nothing of the evidence that an agent had brought.
+_BEFORE_EVIDENCE = 2
+TYPE = "vote"
+MEDIA_TYPE = "application/json"
+CANONICALISATION = "RFC 8785, integers only"
+REVIEWER = "reviewer"
+OPERATOR = "operator"
+# The group that every active approver is in without being named.
+EVERYBODY = "reviewers"
+MAX_USES = 1
+_NUMBERS = frozenset({"revision", "payload_length", "max_uses", "log_size"})
+_LISTS = frozenset({"groups"})
+_INSTANTS = ("issued_at", "not_before", "expires_at")
+
+
+class Verdict(StrEnum):
+    """What a voter can say."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    REQUEST_CHANGES = "request_changes"
+    BREAK_GLASS = "break_glass"
+
+
+MEANING = {
+    Verdict.APPROVE: "I have seen this request as rendered and I authorise one execution of exactly this payload.",
+    Verdict.REJECT: "I have seen this request as rendered and I refuse it.",
+    Verdict.REQUEST_CHANGES: "I have seen this request as rendered and I want another one in its place.",
+    Verdict.BREAK_GLASS: (
+        "I have seen this request as rendered and, in an emergency, I alone authorise one execution of exactly this"
+        " payload. Others will review that."
+    ),
+}
+
+AUTHORISING = frozenset({Verdict.APPROVE, Verdict.BREAK_GLASS})
+DENYING = frozenset({Verdict.REJECT, Verdict.REQUEST_CHANGES})
+
+
+class PayloadChanged(Refused):
+    """The payload is not the one that was approved."""
+
+    code = "PAYLOAD_CHANGED"
+
+
+class PayloadHashMismatch(Refused):
+    """The payload that the executor holds is not the one that was approved."""
+
+    code = "PAYLOAD_HASH_MISMATCH"
+
+
+class RenderingChanged(Refused):
+    """The page showed another rendering than the one that counts now; reload it."""
+
+    code = "RENDERING_CHANGED"
+
+
+class StatementChanged(Refused):
+    """What a vote covers has changed since it was shown; read it again."""
+
+    code = "STATEMENT_CHANGED"
+
+
+class AlreadyDecided(Refused):
+    """The request was decided already."""
+
+    code = "ALREADY_DECIDED"
+
+
+class ApprovalLapsed(Refused):
+    """The time to decide is over."""
+
+    code = "APPROVAL_LAPSED"
+
+
+class SelfApproval(Refused):
+    """Nobody decides on their own request."""
+
+    code = "SELF_APPROVAL"
+    status = 403
+
+
+class NotEligible(Refused):
+    """Only a reviewer of this tenant may decide."""
+
+    code = "NOT_ELIGIBLE"
+    status = 403
+
+
+class StepUpRequired(Refused):
+    """The policy asks for a stronger proof of who you are."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+class ReasonRequired(Refused):
+    """A vote that does not approve says why."""
+
+    code = "REASON_REQUIRED"
+    status = 422
+
+
+class ApprovalRequired(Refused):
+    """The action has no approval that authorises it."""
+
+    code = "APPROVAL_REQUIRED"
+
+
+class ApprovalExpired(Refused):
+    """The approval has expired."""
+
+    code = "APPROVAL_EXPIRED"
+
+
+class PolicyChanged(Refused):
+    """The policy changed after the approval; it must be asked for again."""
+
+    code = "POLICY_CHANGED"
+
+
+class ContractChanged(Refused):
+    """The tool's contract changed after the approval."""
+
+    code = "CONTRACT_CHANGED"
+
+
+class TargetFrozen(Refused):
+    """The target, tool, agent or tenant is frozen."""
+
+    code = "TARGET_FROZEN"
+
+
+class NotAStatement(Refused):
+    """The bytes are not a statement."""
+
+    code = "NOT_A_STATEMENT"
+    status = 422
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """What an approval covers, fixed when it is asked for. A change of any of it needs a new approval.
+
+    `payload_commitment` is the salted one that the record keeps when the payload is erased; `precondition` and
+    `preflight_digest` name what the target was like and what the trial run found, where that was read.
+    `evidence_commitment` is the record's salted commitment to what the agent said that its call rests on; "" if it
+    said nothing.
+    """
+
+    installation: str
+    environment: str
+    tenant: str
+    approval_id: str
+    action_id: str
+    revision: int
+    payload_hash: str
+    payload_commitment: str
+    payload_length: int
+    evidence_commitment: str
+    tool: str
+    tool_version: str
+    contract_digest: str
+    target_resource: str
+    precondition: str
+    side_effect_class: str
+    reversibility: str
+    amount: str
+    currency: str
+    max_uses: int
+    agent: str
+    agent_version: str
+    run_id: str
+    session_pin: str
+    on_behalf_of: str
+    policy: str
+    policy_version: str
+    policy_digest: str
+    policy_row: str
+    quorum_digest: str
+    step_up: str
+    preflight_digest: str
+    rendering_digest: str
+    renderer: str
+    locale: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogHead:
+    """The sealed record as the voter could see it: whoever dates a vote back must answer for this head."""
+
+    log_origin: str
+    log_size: int
+    log_root: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vote(LogHead):
+    """One person's answer: who gives it, in what capacity, how they proved who they are, and until when it may be used.
+
+    `voter` is the account's pseudonym and `person` the human behind it; `delegated_by` is whose power it uses, or "".
+    """
+
+    statement_id: str
+    nonce: str
+    voter: str
+    person: str
+    role: str
+    groups: tuple[str, ...]
+    delegated_by: str
+    verdict: Verdict
+    reason_commitment: str
+    evidence_class: str
+    credential_id: str
+    rp_id: str
+    issued_at: datetime
+    not_before: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Voter:
+    """The person at the page: pseudonym, roles in this tenant, and the strongest proof they gave just now.
+
+    `person`, `groups` and `delegated_by` are the roster's word; `credential_id` names the passkey of a class A vote.
+    """
+
+    actor: str
+    roles: frozenset[str]
+    evidence_class: str
+    person: str = ""
+    groups: tuple[str, ...] = ()
+    delegated_by: str = ""
+    credential_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the voter's page held, sent back with the vote; `covers` is the digest of everything covered, if it was."""
+
+    payload_hash: str
+    rendering_digest: str
+    covers: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Current:
+    """What holds now of the things that an approval covers, and whether a freeze stops them."""
+
+    payload_hash: str
+    contract_digest: str
+    policy_digest: str
+    frozen: bool
+
+
+def statement(coverage: Coverage, vote: Vote, *, version: int = STATEMENT_VERSION) -> bytes:
+    """The canonical text that the voter signs."""
+    covers = asdict(coverage)
+    if version == _BEFORE_EVIDENCE:
+        del covers["evidence_commitment"]
+    return canonical(
+        {
+            "domain": DOMAIN,
+            "version": version,
+            "type": TYPE,
+            "covers": covers,
+            "payload": {"media_type": MEDIA_TYPE, "canonicalisation": CANONICALISATION},
+            "vote": {
+                **asdict(vote),
+                "groups": list(vote.groups),
+                "verdict": vote.verdict.value,
+                "meaning": MEANING[vote.verdict],
+                **{name: _instant(getattr(vote, name)) for name in _INSTANTS},
+            },
+        }
+    )
+
+
+def read_statement(data: bytes) -> tuple[Coverage, Vote]:
+    """What a statement of this version or the one before says; bytes that `statement` does not write are refused."""
+    try:
+        document = parse(data)
+        version, covers = document["version"], document["covers"]
+        if version not in (_BEFORE_EVIDENCE, STATEMENT_VERSION):
+            raise NotAStatement
+        if version == _BEFORE_EVIDENCE:
+            covers = {**covers, "evidence_commitment": ""}
+        coverage, vote = _coverage(covers), _vote(document["vote"])
+        exact = statement(coverage, vote, version=version) == data
+    except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
+        raise NotAStatement from None
+    if not exact:
+        raise NotAStatement
+    return coverage, vote
+
+
+def statement_hash(data: bytes) -> str:
+    """Names a statement; the challenge that a passkey signs is built from it."""
+    return digest(data)
+
+
+def coverage_digest(coverage: Coverage) -> str:
+    """Names everything covered at once: the page sends it back, so that no change of any of it goes unseen."""
+    return digest(canonical(asdict(coverage)))
+
+
+def check_covered(said: Coverage, now: Coverage) -> None:
+    """Nothing if a statement covers exactly what holds now, else the refusal for the first difference (B1)."""
+    for name, refusal in _CHANGES.items():
+        if getattr(said, name) != getattr(now, name):
+            raise refusal
+    if said != now:
+        raise StatementChanged
+
+
+_CHANGES: dict[str, type[Refused]] = {
+    "payload_hash": PayloadChanged,
+    "payload_commitment": PayloadChanged,
+    "payload_length": PayloadChanged,
+    "contract_digest": ContractChanged,
+    "policy_digest": PolicyChanged,
+    "rendering_digest": RenderingChanged,
+    "renderer": RenderingChanged,
+    "locale": RenderingChanged,
+}
+
+
+def refuse_voter(*, state: str, decide_by: datetime, roles: frozenset[str], at: datetime) -> Refused | None:
+    """Why nobody with these roles may vote on a request in this state, if they may not; who they are comes after."""
+    if state != "REQUESTED":
+        return AlreadyDecided("This approval is no longer open.")
+    if at >= decide_by:
+        return ApprovalLapsed("The time to decide is over.")
+    return None if REVIEWER in roles else NotEligible("Only reviewers vote.")
+
+
+def check_vote(
+    coverage: Coverage,
+    *,
+    verdict: Verdict,
+    voter: Voter,
+    requesters: frozenset[str],
+    undecided: bool,
+    decide_by: datetime,
+    seen: Seen,
+    frozen: bool,
+    reason: str,
+    at: datetime,
+) -> None:
+    """Nothing if the vote counts, else the refusal. `requesters` are all who stand behind the request."""
+    _check_person(voter, requesters, verdict)
+    if not undecided:
+        raise AlreadyDecided
+    if at >= decide_by:
+        raise ApprovalLapsed
+    _check_seen(seen, coverage)
+    if frozen and verdict in AUTHORISING:
+        raise TargetFrozen
+    if not _is_strong_enough(voter.evidence_class, coverage.step_up, verdict):
+        raise StepUpRequired
+    if verdict is not Verdict.APPROVE and not reason.strip():
+        raise ReasonRequired
+
+
+def check_release(
+    coverage: Coverage, *, granted: bool, release_by: datetime | None, now: Current, at: datetime
+) -> None:
+    """Nothing if the approval authorises an execution at `at`; else the refusal. Repeated at claim and at start."""
+    if not granted or release_by is None:
+        raise ApprovalRequired
+    if at >= release_by:
+        raise ApprovalExpired
+    check_unapproved_release(
+        payload_hash=coverage.payload_hash,
+        contract_digest=coverage.contract_digest,
+        policy_digest=coverage.policy_digest,
+        now=now,
+    )
+
+
+def check_unapproved_release(*, payload_hash: str, contract_digest: str, policy_digest: str, now: Current) -> None:
+    """The same for an action that needs no approval: still what was validated, and nothing frozen."""
+    if now.payload_hash != payload_hash:
+        raise PayloadChanged
+    if now.contract_digest != contract_digest:
+        raise ContractChanged
+    if now.policy_digest != policy_digest:
+        raise PolicyChanged
+    if now.frozen:
+        raise TargetFrozen
+
+
+def _check_person(voter: Voter, requesters: frozenset[str], verdict: Verdict) -> None:
+    # Who may break the glass is the policy's word (`emergency.check_use`).
+    if verdict is not Verdict.BREAK_GLASS and REVIEWER not in voter.roles:
+        raise NotEligible
+    if voter.actor in requesters:
+        raise SelfApproval
+
+
+def _check_seen(seen: Seen, coverage: Coverage) -> None:
+    if seen.payload_hash != coverage.payload_hash:
+        raise PayloadChanged
+    if seen.rendering_digest != coverage.rendering_digest:
+        raise RenderingChanged
+    if seen.covers and seen.covers != coverage_digest(coverage):
+        raise StatementChanged
+
+
+def _is_strong_enough(evidence_class: str, wanted: str, verdict: Verdict) -> bool:
+    """Whether the proof is enough for this verdict: what stops a request needs none but the session (rule 5)."""
+    if verdict in DENYING:
+        return evidence_class == SESSION_ALONE or is_as_strong(evidence_class, "C")
+    return is_as_strong(evidence_class, wanted)
+
+
+def _coverage(said: dict[str, Any]) -> Coverage:
+    return Coverage(**_typed(said))
+
+
+def _vote(said: dict[str, Any]) -> Vote:
+    typed = _typed(said)
+    del typed["meaning"]
+    instants = {name: datetime.fromisoformat(typed[name]) for name in _INSTANTS}
+    return Vote(**typed | instants | {"verdict": Verdict(typed["verdict"])})
+
+
+def _typed(said: dict[str, Any]) -> dict[str, Any]:
+    """The members, each of the type that its name has; a list of texts becomes a tuple."""
+    typed: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in _LISTS:
+            if type(value) is not list or any(type(each) is not str for each in value):
+                raise TypeError("a list has the wrong type")
+            typed[name] = tuple(value)
+        elif type(value) is not (int if name in _NUMBERS else str):
+            raise TypeError("a field has the wrong type")
+        else:
+            typed[name] = value
+    return typed
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,112 @@
+"""Break-glass: one operator alone lets an action run that waits for others, and others look at it afterwards (C-21).
+
+1. It is off unless the approval policy switches it on (R-AP-15).
+2. Only a person who is an operator may use it, on a request that waits for people, with a reason, and signed as
+   strongly as the policy asks (class A unless it says less). Where the policy names groups, the operator is in one.
+3. Nobody uses it who stands behind the request: not the requester, nor whoever the approval's terms keep away.
+4. What it grants lives short, and a freeze stops it like anything else.
+5. The review is opened with it. As many others as the policy says look at it in time, each once, none of them the one
+   who used it; nobody is told that all is well before that, and a review that comes too late raises an alarm (R-AP-14,
+   B24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from ledger.record.rules.refusals import Refused
+
+OPERATOR = "operator"
+RELEASE_WITHIN = timedelta(minutes=5)
+_DAY_S = 24 * 3600
+
+
+class Finding(StrEnum):
+    """What somebody found who looked at it afterwards."""
+
+    JUSTIFIED = "justified"
+    NOT_JUSTIFIED = "not_justified"
+
+
+class BreakGlassOff(Refused):
+    """Break-glass is not switched on here."""
+
+    code = "BREAK_GLASS_OFF"
+    status = 403
+
+
+class NotAnOperator(Refused):
+    """Only an operator whom the policy names may break the glass."""
+
+    code = "NOT_ELIGIBLE"
+    status = 403
+
+
+class OwnEmergency(Refused):
+    """Whoever broke the glass does not review it."""
+
+    code = "SELF_APPROVAL"
+    status = 403
+
+
+class AlreadyReviewed(Refused):
+    """You have reviewed this already, or enough others have."""
+
+    code = "ALREADY_DECIDED"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The policy's word on break-glass. `reviewers` others look at it within `review_within_s` seconds."""
+
+    enabled: bool = False
+    groups: frozenset[str] = frozenset()
+    review_within_s: int = _DAY_S
+    reviewers: int = 2
+    step_up: str = "A"
+
+    def review_by(self, *, used_at: datetime) -> datetime:
+        """When the review is overdue."""
+        return used_at + timedelta(seconds=self.review_within_s)
+
+
+def read(policy: Mapping[str, Any]) -> Rule:
+    """The rule in an approval policy's document; what is not said there is as above."""
+    said = policy.get("break_glass") or {}
+    return Rule(
+        enabled=said.get("enabled") is True,
+        groups=frozenset(said.get("groups", ())),
+        review_within_s=said.get("review_within_s", _DAY_S),
+        reviewers=said.get("reviewers", 2),
+        step_up=said.get("step_up", "A"),
+    )
+
+
+def check_use(rule: Rule, *, roles: Collection[str], groups: Collection[str]) -> None:
+    """Nothing if a person with these roles and groups may break the glass (rules 1 and 2), else the refusal."""
+    if not rule.enabled:
+        raise BreakGlassOff
+    if OPERATOR not in roles or (rule.groups and not rule.groups & set(groups)):
+        raise NotAnOperator
+
+
+def release_by(*, policy_says: datetime, used_at: datetime) -> datetime:
+    """When what was granted must have started (rule 4)."""
+    return min(policy_says, used_at + RELEASE_WITHIN)
+
+
+def check_review(*, reviewer: str, used_by: str, reviewed_by: Collection[str], wanted: int) -> None:
+    """Nothing if this person's review counts (rule 5). All three are the humans, not their accounts."""
+    if reviewer == used_by:
+        raise OwnEmergency
+    if reviewer in reviewed_by or len(set(reviewed_by)) >= wanted:
+        raise AlreadyReviewed
+
+
+def is_reviewed(reviewed_by: Collection[str], *, wanted: int) -> bool:
+    """Whether enough people have looked."""
+    return len(set(reviewed_by)) >= wanted

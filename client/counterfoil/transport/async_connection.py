@@ -1,0 +1,90 @@
+"""HTTP to the console for programs that await: the same requests, back-off and problems as
+`counterfoil.connection`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+
+from counterfoil.problems import Problem, Unreachable
+from counterfoil.transport import wire
+from counterfoil.transport.backoff import Backoff
+from counterfoil.transport.request import Pause, Plan, Request
+
+T = TypeVar("T")
+
+
+class AsyncConnection:
+    """The console as one key sees it, for one event loop."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        timeout_s: float = 15.0,
+        http: httpx.AsyncClient | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.http = http or httpx.AsyncClient(timeout=timeout_s)
+        self.authorization = f"Bearer {key}"
+        self.backoff = backoff or Backoff()
+        self._timeout_s = timeout_s
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+    def address(self, path: str) -> str:
+        """The full address of an API path."""
+        return f"{self.url}{wire.API}{path}"
+
+    async def send(self, request: Request[T]) -> T:
+        """What a request's answer says, after as many tries as the back-off allows."""
+        began, tries = time.monotonic(), 0
+        while True:
+            tries += 1
+            try:
+                return request.read(await self._send(request))
+            except (Problem, Unreachable) as fault:
+                spent = time.monotonic() - began
+                wait = self.backoff.pause(fault, tries=tries, spent_s=spent, chance=random.random())
+                if wait is None:
+                    raise
+            await asyncio.sleep(wait)
+
+    async def carry_out(self, plan: Plan[T]) -> T:
+        """The result of a plan."""
+        resume: Callable[[], Request[Any] | Pause] = partial(next, plan)
+        while True:
+            try:
+                step = resume()
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            try:
+                resume = partial(plan.send, await self._done(step))
+            except (Problem, Unreachable) as fault:
+                resume = partial(plan.throw, fault)
+
+    async def _done(self, step: Request[Any] | Pause) -> Any:
+        if isinstance(step, Request):
+            return await self.send(step)
+        await asyncio.sleep(step.seconds)
+        return None
+
+    async def _send(self, request: Request[Any]) -> Any:
+        sent = wire.parts(request, timeout_s=self._timeout_s)
+        headers = wire.head(self.authorization, sent.pop("headers"))
+        try:
+            response = await self.http.request(request.method, self.address(request.path), headers=headers, **sent)
+        except httpx.TransportError as fault:
+            raise wire.unreachable(request.method, request.path, fault) from fault
+        return wire.answer(request.method, request.path, response)

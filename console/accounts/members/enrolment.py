@@ -1,0 +1,82 @@
+"""Enrolling an approver's passkey in the browser: a ceremony of its own, apart from signing in.
+
+Why not allauth's: it holds one ceremony per session, whoever began it; it asks for no resident key unless the page says
+so; and its keys sign in, while these sign statements. Here the challenge names tenant and person, lives two minutes, is
+used once, and user verification and a resident key are demanded. Each key has a user handle of its own: an
+authenticator keeps one resident key per site and handle, so a shared one would overwrite the passkey for signing in.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from approvals.voting.rules import passkeys
+from ledger.record.rules.canonical import canonical
+from ledger.record.rules.refusals import Refused
+
+CEREMONY = "approver_key_ceremony"
+LIFE = timedelta(minutes=2)
+CHALLENGE_BYTES, HANDLE_BYTES = 32, 32
+# EdDSA over Ed25519 and ES256 over P-256, in this order: what `rules.passkeys` takes.
+ALGORITHMS = (-8, -7)
+
+
+class NoCeremony(Refused):
+    """This enrolment was not begun here, took longer than two minutes, or was ended before; begin again."""
+
+    code = "NO_CEREMONY"
+    status = 409
+
+
+def party() -> passkeys.RelyingParty:
+    return passkeys.RelyingParty(id=settings.COUNTERFOIL_RP_ID, origins=frozenset(settings.COUNTERFOIL_ORIGINS))
+
+
+def begin(session: Any, *, tenant_id: UUID, actor_id: UUID, name: str, known: Iterable[Any], at: datetime) -> Any:
+    """What `navigator.credentials.create()` is asked with; `known` are the person's keys, so that none comes twice."""
+    challenge = secrets.token_bytes(CHALLENGE_BYTES)
+    session[CEREMONY] = {
+        "tenant": str(tenant_id),
+        "actor": str(actor_id),
+        "challenge": passkeys.base64url(challenge),
+        "at": at.timestamp(),
+    }
+    return {
+        "publicKey": {
+            "rp": {"id": settings.COUNTERFOIL_RP_ID, "name": "Counterfoil"},
+            "user": {
+                "id": passkeys.base64url(secrets.token_bytes(HANDLE_BYTES)),
+                "name": f"Approvals: {name}",
+                "displayName": f"Approvals: {name}",
+            },
+            "challenge": passkeys.base64url(challenge),
+            "pubKeyCredParams": [{"type": "public-key", "alg": each} for each in ALGORITHMS],
+            "timeout": int(LIFE.total_seconds() * 1000),
+            "excludeCredentials": [{"type": "public-key", "id": key.credential_id} for key in known],
+            "authenticatorSelection": {
+                "residentKey": "required",
+                "requireResidentKey": True,
+                "userVerification": "required",
+            },
+            "attestation": "none",
+        }
+    }
+
+
+def finish(
+    session: Any, *, tenant_id: UUID, actor_id: UUID, credential: Any, at: datetime
+) -> tuple[passkeys.Registered, bytes]:
+    """The key in the browser's answer, and the answer as it is kept. The challenge is spent, whatever comes of it."""
+    begun = session.pop(CEREMONY, None)
+    if begun is None or (begun["tenant"], begun["actor"]) != (str(tenant_id), str(actor_id)):
+        raise NoCeremony
+    if not 0 <= at.timestamp() - begun["at"] <= LIFE.total_seconds():
+        raise NoCeremony
+    registered = passkeys.read_registration(credential, party=party(), wanted=passkeys.unbase64url(begun["challenge"]))
+    return registered, canonical(credential)

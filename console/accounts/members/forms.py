@@ -1,0 +1,166 @@
+"""What people type about people. Bounded here, decided elsewhere."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, time
+from typing import Any
+
+from django import forms
+
+from console.accounts.members.rules import ROLES
+from console.web.forms import Day
+
+TOO_LONG = 200
+_ROLE_WORDS = {
+    "reviewer": "Reviewer: decides approvals",
+    "operator": "Operator: works cases, stops things",
+    "compliance": "Compliance: reads and exports the record",
+    "administrator": "Administrator: people, keys, policies",
+}
+
+
+def words_of(text: str) -> list[str]:
+    """Groups or tools, separated by spaces or commas."""
+    return text.replace(",", " ").split()
+
+
+class Proof(forms.Form):
+    """Who it is that gives somebody power over approvals; empty where they have shown it in the last minutes."""
+
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        label="Confirm with your password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+    otp = forms.CharField(
+        required=False,
+        max_length=16,
+        label="Or with a one-time code",
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "one-time-code"}),
+    )
+
+    def proof(self) -> tuple[str, str]:
+        """The password and the code that were given."""
+        return self.cleaned_data["password"], self.cleaned_data["otp"]
+
+    def ask_for_proof(self, said: str) -> None:
+        """Say beside the field what is missing; a wrong one is not called missing."""
+        password, code = self.proof()
+        wrong = "This code is wrong or was used before." if code else "This is not your password." if password else ""
+        self.add_error("otp" if code else "password", wrong or said)
+
+
+class SecondWord(Proof):
+    """The second person's word on what waits, and why."""
+
+    reason = forms.CharField(
+        max_length=1000, label="Why", error_messages={"required": "Say why: it stays in the record."}
+    )
+    to = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
+
+
+class Place(Proof):
+    """Roles, and the groups that somebody's votes count for."""
+
+    roles = forms.MultipleChoiceField(
+        required=False, choices=[(role, _ROLE_WORDS[role]) for role in ROLES], widget=forms.CheckboxSelectMultiple
+    )
+    groups = forms.CharField(required=False, max_length=TOO_LONG, label="Groups, such as finance")
+
+    def clean_groups(self) -> list[str]:
+        return words_of(self.cleaned_data["groups"])
+
+
+class Invitation(Place):
+    """Somebody new."""
+
+    email = forms.EmailField(label="Email", error_messages={"required": "Enter their email."})
+    name = forms.CharField(required=False, max_length=100, label="Name")
+    field_order = ("email", "name", "roles", "groups", "password", "otp")
+
+
+class NewPassword(forms.Form):
+    """The password that somebody comes in with."""
+
+    password = forms.CharField(
+        strip=False, label="Password", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+
+    def clean_password(self) -> str:
+        from django.contrib.auth.password_validation import validate_password
+
+        given: str = self.cleaned_data["password"]
+        validate_password(given, self.user)
+        return given
+
+
+class Span(forms.Form):
+    """From one day to another, both included, in UTC."""
+
+    starts = Day(label="From")
+    ends = Day(label="Until the end of")
+
+    def span(self, at: datetime) -> dict[str, datetime]:
+        """From now where it begins today."""
+        begin = datetime.combine(self.cleaned_data["starts"], time(0), UTC)
+        end = datetime.combine(self.cleaned_data["ends"], time(23, 59, 59), UTC)
+        return {"starts_at": max(begin, at) if begin.date() == at.astimezone(UTC).date() else begin, "ends_at": end}
+
+
+class Loan(Span, Proof):
+    """Whom somebody's power is lent to, and for what."""
+
+    to = forms.ChoiceField(label="To", error_messages={"required": "Say to whom."})
+    groups = forms.MultipleChoiceField(required=False, label="For their votes in", widget=forms.CheckboxSelectMultiple)
+    tools = forms.CharField(required=False, max_length=1000, label="Only for these tools (all)")
+    reason = forms.CharField(required=False, max_length=500, label="Why")
+    field_order = ("to", "starts", "ends", "groups", "tools", "reason", "password", "otp")
+
+    def __init__(self, *args: Any, people: list[tuple[str, str]], own: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["to"].choices = people  # type: ignore[attr-defined]
+        self.fields["groups"].choices = [(each, each) for each in own]  # type: ignore[attr-defined]
+        self.fields["groups"].initial = own
+
+    def clean_tools(self) -> list[str]:
+        return words_of(self.cleaned_data["tools"])
+
+
+class Enrolment(forms.Form):
+    """A new passkey, as the browser hands it over."""
+
+    name = forms.CharField(required=False, max_length=100, label="Name of this key")
+    credential = forms.CharField(max_length=32_768, widget=forms.HiddenInput)
+
+    def clean_credential(self) -> Any:
+        try:
+            return json.loads(self.cleaned_data["credential"])
+        except ValueError:
+            raise forms.ValidationError("The browser sent no passkey.") from None
+
+
+class NewKey(forms.Form):
+    """A machine's key."""
+
+    kind = forms.ChoiceField(
+        choices=[
+            ("agent", "Agent: proposes"),
+            ("exec", "Executor: runs what was approved"),
+            ("oper", "Operator: registers and stops"),
+            ("audit", "Auditor: reads the log"),
+        ],
+        label="For",
+    )
+    name = forms.CharField(max_length=100, label="Name", error_messages={"required": "Name it."})
+    only_for = forms.CharField(required=False, max_length=1000, label="Only for these tools or agents (all)")
+    days = forms.IntegerField(required=False, min_value=1, max_value=3650, label="Ends after days (never)")
+
+    def scopes(self) -> list[str]:
+        what = {"exec": "tool", "agent": "agent"}.get(self.cleaned_data["kind"], "")
+        return [f"{what}:{each}" for each in words_of(self.cleaned_data["only_for"])] if what else []

@@ -1,0 +1,475 @@
+"""Who belongs to a tenant, as what: invited, changed and removed, each an event of the member's own subject.
+
+Nobody makes themselves an approver: a role of a reviewer, or a group, that an administrator would give to their own
+person waits for a second administrator (B19, B23). The roster of approvers changes in the same transaction.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+from allauth.account.models import EmailAddress
+
+from approvals.voting.operations import approver_keys, delegations
+from approvals.voting.operations import approvers as approvers_operations
+from approvals.voting.queries import approvers
+from approvals.voting.rules import passkeys
+from console.accounts.members import queries as members_queries
+from console.accounts.members.rules import NOTHING, ROLES, Change, change_of, is_own_gain
+from console.models import Membership, User
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+INVITED_FOR = timedelta(days=7)
+TOKEN_BYTES = 32
+
+
+class NoSuchMember(Refused):
+    """There is no such person here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class MemberAlready(Refused):
+    """This person has a place here, or was invited already."""
+
+    code = "MEMBER_ALREADY"
+
+
+class InvitationSpent(Refused):
+    """This invitation was used, was withdrawn, or has run out; ask for another."""
+
+    code = "INVITATION_SPENT"
+    status = 410
+
+
+class LastAdministrator(Refused):
+    """This is the last administrator; make somebody else one first."""
+
+    code = "LAST_ADMINISTRATOR"
+
+
+class SecondAdministratorNeeded(Refused):
+    """This takes a second administrator: another person than the one who asked for it, and than the one concerned."""
+
+    code = "SECOND_PERSON_NEEDED"
+    status = 403
+
+
+class ProofNeeded(Refused):
+    """This gives somebody the power to approve. Confirm with your password or a one-time code."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+class NoApprover(Refused):
+    """Only approvers have keys: this person has not the role of a reviewer."""
+
+    code = "NO_APPROVER"
+    status = 403
+
+
+class NothingProposed(Refused):
+    """Nothing waits to be confirmed for this person."""
+
+    code = "NOTHING_PROPOSED"
+
+
+class OnePersonAlready(Refused):
+    """These accounts are known to be one person's already."""
+
+    code = "ONE_PERSON_ALREADY"
+
+
+def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
+    """The human behind an account, for whoever must be another one."""
+    row = members_queries.member_of(tenant_id, actor_id)
+    if row is None:
+        raise NoSuchMember
+    return row.person_id
+
+
+def place(
+    *,
+    tenant_id: UUID,
+    user: User,
+    change: Change,
+    by: ledger.Actor,
+    joined: bool,
+    at: datetime,
+) -> Membership:
+    """Give an account a place; somebody who was removed gets the old one back, under the same pseudonym."""
+    with tenancy(tenant_id):
+        row = Membership.objects.select_for_update().filter(tenant_id=tenant_id, user=user).first()
+        if row is not None and row.removed_at is None:
+            raise MemberAlready
+        if row is None:
+            row = Membership(id=ledger.new_id(at), tenant_id=tenant_id, user=user, actor_id=uuid4())
+            row.person_id = row.actor_id
+        row.removed_at, row.joined_at, row.proposal = None, at if joined else None, None
+        row.given_by = by.id if "reviewer" in change.roles and by.kind == "person" else None
+        _write(row, change)
+        row.save()
+        kind = "member_added" if joined else "member_invited"
+        detail = {"actor": str(row.actor_id), "roles": sorted(change.roles), "groups": sorted(change.groups)}
+        _say(row, kind, detail, by, to="ACTIVE", at=at)
+        if joined:
+            _enrol(row, at=at)
+            link_by_email(user=user, at=at)
+    return row
+
+
+def invite(
+    *,
+    tenant_id: UUID,
+    email: str,
+    name: str,
+    roles: Collection[str],
+    groups: Collection[str],
+    by: ledger.Actor,
+    at: datetime,
+    is_proven: bool = False,
+) -> tuple[Membership, str]:
+    """Ask somebody in; the text of the invitation is returned once and only its hash is kept.
+
+    `is_proven`: whoever asks has just shown who they are. Without it nobody gives power over approvals.
+    """
+    change = Change.of(roles, groups)
+    _check_proof(is_proven, change, NOTHING)
+    user = User.objects.filter(username__iexact=email).first()
+    if user is None:
+        first, _, last = name.partition(" ")
+        user = User.objects.create_user(username=email.lower(), password=None, first_name=first, last_name=last)
+    row = place(tenant_id=tenant_id, user=user, change=change, by=by, joined=False, at=at)
+    return row, _invitation(row, at=at)
+
+
+def invite_again(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, at: datetime, is_proven: bool = False) -> str:
+    """Another invitation for somebody who has not come yet; the one before is worth nothing any more.
+
+    Whoever holds an invitation comes in with its power, so making one takes the proof that giving the power takes.
+    """
+    row = _locked(tenant_id, member_id)
+    _check_proof(is_proven, change_of(row), NOTHING)
+    if row.joined_at is not None:
+        raise MemberAlready("This person has come in already. A lost password is set anew by the installation's owner.")
+    _say(row, "member_invited_again", {}, by, at=at)
+    return _invitation(row, at=at)
+
+
+def accept(*, token: str, password: str, at: datetime) -> Membership:
+    """Come in with an invitation: a password of one's own, and a place from now on."""
+    found = members_queries.invitation(token, at=at)
+    if found is None or not members_queries.is_new(found.user):
+        raise InvitationSpent
+    found.user.set_password(password)
+    found.user.save(update_fields=["password"])
+    return join(tenant_id=found.tenant_id, member_id=found.id, user=found.user, at=at)
+
+
+def join(*, tenant_id: UUID, member_id: UUID, user: User, at: datetime) -> Membership:
+    """Take a place that one was invited to."""
+    with tenancy(tenant_id):
+        row = _locked(tenant_id, member_id)
+        if row.user_id != user.id:
+            raise NoSuchMember
+        if row.joined_at is not None:
+            raise InvitationSpent
+        row.joined_at, row.invite_hash, row.invite_until = at, "", None
+        row.save(update_fields=["joined_at", "invite_hash", "invite_until"])
+        _say(row, "member_joined", {}, ledger.Actor("person", row.actor_id), at=at)
+        _enrol(row, at=at)
+        link_by_email(user=user, at=at)
+    return row
+
+
+def change_member(
+    *,
+    tenant_id: UUID,
+    member_id: UUID,
+    roles: Collection[str],
+    groups: Collection[str],
+    by: ledger.Actor,
+    by_person: UUID,
+    at: datetime,
+    is_proven: bool = False,
+) -> bool:
+    """Give somebody other roles and groups; false where a second administrator must confirm it first."""
+    row = _locked(tenant_id, member_id)
+    now, wanted = change_of(row), Change.of(roles, groups)
+    _check_proof(is_proven, wanted, now)
+    if is_own_gain(now, wanted, person=row.person_id, by_person=by_person):
+        _propose(row, {"what": "roles", **wanted.document()}, "roles_proposed", by, by_person, at=at)
+        return False
+    _change(row, wanted, by, at=at)
+    return True
+
+
+def confirm_proposal(
+    *,
+    tenant_id: UUID,
+    member_id: UUID,
+    by: ledger.Actor,
+    by_person: UUID,
+    answer: bool,
+    at: datetime,
+    is_proven: bool = False,
+) -> None:
+    """The second administrator's word on what waits; whoever asked may only take it back."""
+    row = _locked(tenant_id, member_id)
+    if row.proposal is None:
+        raise NothingProposed
+    asked: dict[str, Any] = row.proposal
+    if answer and str(by_person) in (asked["by_person"], str(row.person_id)):
+        refusal = SecondAdministratorNeeded()
+        note = {"code": refusal.code, "what": asked["what"]}
+        refusal.afterwards = partial(_note_refused, tenant_id, member_id, note, by, at=at)
+        raise refusal
+    if answer and not is_proven:
+        raise ProofNeeded
+    row.proposal = None
+    row.save(update_fields=["proposal"])
+    if not answer:
+        _say(row, "proposal_refused", {"what": asked["what"]}, by, at=at)
+    elif asked["what"] == "roles":
+        _change(row, Change.of(asked["roles"], asked["groups"]), by, at=at)
+    else:
+        _separate(row, by, at=at)
+
+
+def remove_member(*, tenant_id: UUID, member_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """End somebody's place: what they were lent and lent ends, their keys stop, and no session reaches a page."""
+    row = _locked(tenant_id, member_id)
+    _keep_an_administrator(row, still=False)
+    row.removed_at, row.proposal, row.invite_hash = at, None, ""
+    row.save(update_fields=["removed_at", "proposal", "invite_hash"])
+    _say(row, "member_removed", {"reason": reason}, by, to="REMOVED", at=at)
+    _dismiss(row, by, "The person was removed.", at=at)
+
+
+def set_open(*, user: User, is_open: bool, at: datetime) -> None:
+    """Close an account everywhere, or open it again; a closed one is no approver anywhere from this moment (B18)."""
+    User.objects.filter(id=user.id).update(is_active=is_open)
+    for row in Membership.objects.filter(user=user, removed_at__isnull=True).order_by("tenant_id"):
+        with tenancy(row.tenant_id):
+            here = _locked(row.tenant_id, row.id)
+            _say(here, "account_opened" if is_open else "account_closed", {}, ledger.SYSTEM, at=at)
+            if is_open:
+                _enrol(here, at=at)
+            else:
+                _dismiss(here, ledger.SYSTEM, "The account was closed.", at=at)
+
+
+def link(*, tenant_id: UUID, member_ids: Iterable[UUID], by: ledger.Actor, at: datetime) -> UUID:
+    """Say that accounts are one human's: they count once in every quorum, and none decides on another's request."""
+    rows = [_locked(tenant_id, member_id) for member_id in sorted(set(member_ids))]
+    if len(rows) < 2 or len({row.person_id for row in rows}) == 1:
+        raise OnePersonAlready
+    return _link(rows, by, "by_hand", at=at)
+
+
+def propose_separation(*, tenant_id: UUID, member_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
+    """Ask that an account be known as another human's again; a second administrator decides."""
+    row = _locked(tenant_id, member_id)
+    others = Membership.objects.filter(tenant_id=tenant_id, person_id=row.person_id).exclude(id=row.id)
+    if not others.exists():
+        raise NothingProposed("This account is linked to no other.")
+    _propose(row, {"what": "separation"}, "separation_proposed", by, by_person, at=at)
+
+
+def note_verified_email(*, user: User, email: str, at: datetime) -> None:
+    """Keep that an address was shown to be this person's; accounts with the same are one human's at once."""
+    EmailAddress.objects.update_or_create(user=user, email=email.lower(), defaults={"verified": True})
+    link_by_email(user=user, at=at)
+
+
+def link_by_email(*, user: User, at: datetime) -> None:
+    """Link this account, in every tenant, with those that have a verified address in common with it."""
+    for rows in members_queries.with_the_same_email(user):
+        with tenancy(rows[0].tenant_id):
+            fresh = [_locked(row.tenant_id, row.id) for row in rows]
+            if len({row.person_id for row in fresh}) > 1:
+                _link(fresh, ledger.SYSTEM, "by_verified_email", at=at)
+
+
+# Keys
+
+
+def enrol_key(
+    *,
+    tenant_id: UUID,
+    by: ledger.Actor,
+    name: str,
+    registered: passkeys.Registered,
+    registration: bytes,
+    at: datetime,
+) -> Any:
+    """Put one's own passkey forward. There is no way to do it for another (B23)."""
+    known = approvers.approver(tenant_id, by.id)
+    if known is None or not known.active:
+        raise NoApprover
+    return approver_keys.enrol(
+        tenant_id=tenant_id,
+        by=by,
+        person_id=known.person_id,
+        name=name or "Passkey",
+        registered=registered,
+        registration=registration,
+        at=at,
+    )
+
+
+def confirm_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, by_person: UUID, at: datetime) -> None:
+    """Another person's word that a key is its holder's; not of who made the holder an approver: who could invent a
+    person must not also vouch for their key (B23)."""
+    key = approvers.key(tenant_id, key_id)
+    holder = members_queries.member_of(tenant_id, key.actor_id) if key else None
+    giver = members_queries.member_of(tenant_id, holder.given_by) if holder and holder.given_by else None
+    if holder is not None and giver is not None and giver.person_id == by_person:
+        refusal = SecondAdministratorNeeded("Who made this person an approver cannot confirm their key as well.")
+        note = {"code": refusal.code, "what": "key", "key_id": str(key_id)}
+        refusal.afterwards = partial(_note_refused, tenant_id, holder.id, note, by, at=at)
+        raise refusal
+    approver_keys.confirm(tenant_id=tenant_id, key_id=key_id, by=by, person_id=by_person, at=at)
+
+
+# Parts
+
+
+def _locked(tenant_id: UUID, member_id: UUID) -> Membership:
+    here = Membership.objects.select_for_update(of=("self",)).select_related("user")
+    row = here.filter(tenant_id=tenant_id, id=member_id, removed_at__isnull=True).first()
+    if row is None:
+        raise NoSuchMember
+    return row
+
+
+def _write(row: Membership, change: Change) -> None:
+    for role in ROLES:
+        setattr(row, f"is_{role}", role in change.roles)
+    row.groups = sorted(change.groups)
+
+
+def _check_proof(is_proven: bool, wanted: Change, now: Change) -> None:
+    if wanted.empowers(now) and not is_proven:
+        raise ProofNeeded
+
+
+def _change(row: Membership, wanted: Change, by: ledger.Actor, *, at: datetime) -> None:
+    _keep_an_administrator(row, still="administrator" in wanted.roles)
+    now = change_of(row)
+    if wanted.gains(now) and by.kind == "person":
+        row.given_by = by.id
+    _write(row, wanted)
+    row.save()
+    _say(row, "roles_changed", {"before": now.document(), "after": wanted.document()}, by, at=at)
+    if "reviewer" in wanted.roles:
+        _enrol(row, at=at)
+    elif "reviewer" in now.roles:
+        _dismiss(row, by, "The person is no reviewer any more.", at=at)
+
+
+def _propose(
+    row: Membership, wanted: dict[str, Any], kind: str, by: ledger.Actor, by_person: UUID, *, at: datetime
+) -> None:
+    row.proposal = wanted | {"by": str(by.id), "by_person": str(by_person), "at": instant(at)}
+    row.save(update_fields=["proposal"])
+    _say(row, kind, wanted | {"by_person": str(by_person)}, by, at=at)
+
+
+def _enrol(row: Membership, *, at: datetime) -> None:
+    if _may_approve(row):
+        tenant_id, actor_id = row.tenant_id, row.actor_id
+        approvers_operations.enter(
+            tenant_id=tenant_id, actor_id=actor_id, person_id=row.person_id, groups=row.groups, at=at
+        )
+
+
+def _dismiss(row: Membership, by: ledger.Actor, reason: str, *, at: datetime) -> None:
+    """Out of the roster, with everything that rests on the place."""
+    approvers_operations.leave(tenant_id=row.tenant_id, actor_id=row.actor_id, at=at)
+    delegations.end_all(tenant_id=row.tenant_id, actor_id=row.actor_id, by=by, at=at)
+    acting = members_queries.member_of(row.tenant_id, by.id)
+    for key in approvers.approver_keys(row.tenant_id, actor_id=row.actor_id, states=("ACTIVE", "PENDING")):
+        known: dict[str, Any] = {"tenant_id": row.tenant_id, "key_id": key.id, "by": by, "reason": reason, "at": at}
+        if key.state == "PENDING":
+            approver_keys.refuse(**known)
+        else:
+            approver_keys.suspend(**known, person_id=acting.person_id if acting else None)
+
+
+def _link(rows: list[Membership], by: ledger.Actor, how: str, *, at: datetime) -> UUID:
+    """One human behind them all: the one who came first gives the name."""
+    person = min(rows, key=lambda row: row.id).person_id
+    people = {row.person_id for row in rows}
+    for row in Membership.objects.filter(tenant_id=rows[0].tenant_id, person_id__in=people).exclude(person_id=person):
+        told = {"how": how, "before": str(row.person_id), "person": str(person)}
+        row.person_id = person
+        row.save(update_fields=["person_id"])
+        _say(row, "accounts_linked", told, by, at=at)
+        approvers_operations.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
+    return person
+
+
+def _separate(row: Membership, by: ledger.Actor, *, at: datetime) -> None:
+    told = {"before": str(row.person_id), "person": str(row.actor_id)}
+    row.person_id = row.actor_id
+    row.save(update_fields=["person_id"])
+    _say(row, "accounts_separated", told, by, at=at)
+    approvers_operations.identify(tenant_id=row.tenant_id, actor_id=row.actor_id, person_id=row.person_id, at=at)
+
+
+def _keep_an_administrator(row: Membership, *, still: bool) -> None:
+    if row.is_administrator and not still and not members_queries.other_administrators(row):
+        raise LastAdministrator
+
+
+def _invitation(row: Membership, *, at: datetime) -> str:
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    Membership.objects.filter(id=row.id).update(invite_hash=digest(token.encode()), invite_until=at + INVITED_FOR)
+    return token
+
+
+def _say(
+    row: Membership, kind: str, detail: dict[str, Any], by: ledger.Actor, *, at: datetime, to: str | None = None
+) -> None:
+    """An event of the member's subject, which begins with the first place that they are given.
+
+    Each says how the member stands after it, so that the rows can be held to the record.
+    """
+    stands = {
+        "actor": str(row.actor_id),
+        "person": str(row.person_id),
+        "user": str(row.user_id),
+        "groups": sorted(row.groups),
+        "given_by": str(row.given_by) if row.given_by else None,
+        "approver": _may_approve(row),
+        "waits": row.proposal is not None,
+    }
+    is_known = events.subject_state(row.tenant_id, row.id) is not None
+    head = (
+        ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="member")
+        if is_known
+        else ledger.Head(tenant_id=row.tenant_id, id=row.id, kind="member")
+    )
+    ledger.append(head, ledger.Happening(kind=kind, to=to, detail={**stands, **detail}), actor=by, at=at)
+
+
+def _may_approve(row: Membership) -> bool:
+    is_here = row.joined_at is not None and row.removed_at is None and row.user.is_active
+    return row.is_reviewer and is_here
+
+
+def _note_refused(tenant_id: UUID, member_id: UUID, detail: dict[str, Any], by: ledger.Actor, *, at: datetime) -> None:
+    _say(_locked(tenant_id, member_id), "proposal_not_confirmed", detail, by, at=at)

@@ -1,0 +1,93 @@
+"""Reads about who belongs to a tenant."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from uuid import UUID
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+
+from console.models import Membership, User
+from ledger.record.rules.canonical import digest
+
+
+def member(tenant_id: UUID, member_id: UUID) -> Membership | None:
+    """One member, invited or joined, unless removed."""
+    here = Membership.objects.select_related("user")
+    return here.filter(tenant_id=tenant_id, id=member_id, removed_at__isnull=True).first()
+
+
+def members(tenant_id: UUID) -> list[Membership]:
+    """Everybody who has a place or was invited to one, by their names."""
+    here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True).select_related("user")
+    return list(here.order_by("user__username"))
+
+
+def named(tenant_id: UUID, username: str) -> Membership | None:
+    """The member who signs in under this name."""
+    here = Membership.objects.select_related("user").filter(tenant_id=tenant_id, removed_at__isnull=True)
+    return here.filter(user__username__iexact=username).first()
+
+
+def member_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
+    """The member whom the record knows by this pseudonym, removed or not."""
+    return Membership.objects.select_related("user").filter(tenant_id=tenant_id, actor_id=actor_id).first()
+
+
+def is_same_person(tenant_id: UUID, one: UUID | None, other: UUID) -> bool:
+    """Whether two pseudonyms are one human's, through whichever accounts; a machine is nobody's."""
+    first, second = (member_of(tenant_id, each) if each else None for each in (one, other))
+    return one == other or (first is not None and second is not None and first.person_id == second.person_id)
+
+
+def accounts_of(row: Membership | None) -> list[Membership]:
+    """Every account of the human behind one."""
+    if row is None:
+        return []
+    return list(Membership.objects.filter(tenant_id=row.tenant_id, person_id=row.person_id, removed_at__isnull=True))
+
+
+def invitation(token: str, *, at: datetime) -> Membership | None:
+    """The place that an invitation leads to, while it counts."""
+    found = Membership.objects.select_related("user").filter(
+        invite_hash=digest(token.encode()), invite_until__gt=at, joined_at__isnull=True, removed_at__isnull=True
+    )
+    return found.first()
+
+
+def is_new(user: User) -> bool:
+    """Whether the account has never been anybody's: only then may an invitation set its password."""
+    known = user.has_usable_password() or user.last_login is not None
+    return not known and not (
+        Membership.objects.filter(user=user, joined_at__isnull=False).exists()
+        or SocialAccount.objects.filter(user=user).exists()
+    )
+
+
+def invited(user: User) -> list[Membership]:
+    """The places that somebody was invited to and has not taken."""
+    return list(Membership.objects.filter(user=user, joined_at__isnull=True, removed_at__isnull=True).order_by("id"))
+
+
+def other_administrators(row: Membership) -> bool:
+    """Whether somebody else can administer the tenant."""
+    here = Membership.objects.filter(
+        tenant_id=row.tenant_id,
+        is_administrator=True,
+        removed_at__isnull=True,
+        joined_at__isnull=False,
+        user__is_active=True,
+    )
+    return here.exclude(id=row.id).exists()
+
+
+def with_the_same_email(user: User) -> list[list[Membership]]:
+    """In each tenant, the account with those that have a verified address in common with it."""
+    own = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
+    alike = EmailAddress.objects.filter(email__in=list(own), verified=True).values_list("user_id", flat=True)
+    found: dict[UUID, list[Membership]] = defaultdict(list)
+    for row in Membership.objects.filter(user_id__in=list(alike), removed_at__isnull=True, joined_at__isnull=False):
+        found[row.tenant_id].append(row)
+    return [rows for _, rows in sorted(found.items()) if len(rows) > 1 and any(row.user_id == user.id for row in rows)]

@@ -1,0 +1,78 @@
+"""What may be changed about a member by one administrator alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from ledger.record.rules.refusals import Refused
+
+ROLES = ("reviewer", "operator", "compliance", "administrator")
+EVERYBODY = "reviewers"
+LONGEST_GROUP = 40
+MOST_GROUPS = 20
+
+
+class BadGroup(Refused):
+    """A group is a word of lower-case letters, digits and hyphens; "reviewers" is everybody and given by the role."""
+
+    code = "BAD_GROUP"
+    status = 422
+
+
+class UnknownRole(Refused):
+    """There is no such role."""
+
+    code = "UNKNOWN_ROLE"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Change:
+    """What somebody is here: roles, and the groups that their votes count for."""
+
+    roles: frozenset[str]
+    groups: frozenset[str]
+
+    @classmethod
+    def of(cls, roles: Collection[str], groups: Collection[str]) -> Change:
+        """Checked; only reviewers have groups that mean anything, yet others may keep theirs."""
+        if unknown := sorted(set(roles) - set(ROLES)):
+            raise UnknownRole(f"There is no role {unknown[0]}.")
+        if len(set(groups)) > MOST_GROUPS or not all(_is_group(each) for each in groups):
+            raise BadGroup
+        return cls(frozenset(roles), frozenset(groups))
+
+    def document(self) -> dict[str, Any]:
+        return {"roles": sorted(self.roles), "groups": sorted(self.groups)}
+
+    def gains(self, before: Change) -> bool:
+        """Whether this gives power over approvals that was not there before."""
+        newly = "reviewer" in self.roles and "reviewer" not in before.roles
+        return newly or ("reviewer" in self.roles and bool(self.groups - before.groups))
+
+    def empowers(self, before: Change) -> bool:
+        """Whether this gives power over approvals, or the power to give it; whoever does that proves who they are."""
+        return self.gains(before) or "administrator" in self.roles - before.roles
+
+
+NOTHING = Change(frozenset(), frozenset())
+"""What somebody is who has no place yet."""
+
+
+def _is_group(name: str) -> bool:
+    plain = name.replace("-", "")
+    fits = 0 < len(name) <= LONGEST_GROUP and plain.isascii() and plain.isalnum() and name == name.lower()
+    return fits and name != EVERYBODY and name[0].isalnum()
+
+
+def change_of(row: Any) -> Change:
+    """What a member is now."""
+    return Change(frozenset(role for role in ROLES if getattr(row, f"is_{role}")), frozenset(row.groups))
+
+
+def is_own_gain(now: Change, wanted: Change, *, person: UUID, by_person: UUID) -> bool:
+    """Whether somebody would give power over approvals to themselves, through whichever account (B19)."""
+    return person == by_person and wanted.gains(now)

@@ -1,0 +1,268 @@
+"""Writes of the directory: people, keys, and the answers that repeats of a write get."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import IntegrityError, transaction
+
+from approvals.voting.operations import approvers
+from console.accounts import queries as accounts_queries
+from console.accounts.members import operations as people
+from console.accounts.members.rules import ROLES as ROLES
+from console.accounts.members.rules import Change
+from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
+from ledger.db import ask, tenancy
+from ledger.record import operations as ledger
+from ledger.record.rules import encryption
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+KEY_KINDS = ("agent", "exec", "oper", "audit")
+# What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
+SCOPES = {"exec": "tool", "agent": "agent"}
+# How long one look counts: a page that is read again in between is not another sighting.
+LOOK = timedelta(minutes=15)
+MOST_VIEWS = 50
+
+
+class ProofReplayed(Refused):
+    """This proof of possession was used before."""
+
+    code = "GRANT_INVALID"
+    status = 403
+
+
+class UnknownScope(Refused):
+    """This kind of key cannot be narrowed like that."""
+
+    code = "UNKNOWN_SCOPE"
+    status = 422
+
+
+class NoSuchView(Refused):
+    """There is no such view of yours."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class TooManyViews(Refused):
+    """You have as many views as one person may have; remove one first."""
+
+    code = "TOO_MANY_VIEWS"
+
+
+def create_key(
+    *,
+    tenant_id: UUID,
+    kind: str,
+    name: str,
+    by: ledger.Actor,
+    at: datetime,
+    scopes: list[str] | None = None,
+    expires_at: datetime | None = None,
+) -> str:
+    """A machine's key; the text is returned once and only its hash is kept."""
+    for scope in scopes or []:
+        if not scope.startswith(f"{SCOPES.get(kind)}:"):
+            raise UnknownScope(f"A key of kind {kind} has no scope {scope!r}.")
+    secret = f"cf_{kind}_{secrets.token_urlsafe(32)}"
+    with tenancy(tenant_id):
+        row = ApiKey.objects.create(
+            id=ledger.new_id(at),
+            tenant_id=tenant_id,
+            kind=kind,
+            name=name,
+            hash=digest(secret.encode()),
+            actor_id=uuid4(),
+            scopes=scopes or [],
+            created_at=at,
+            expires_at=expires_at,
+        )
+        maker = accounts_queries.place_of(tenant_id, by.id) if by.kind == "person" else None
+        if maker is not None:
+            # What the key does is done for whoever made it: they do not decide on it.
+            approvers.identify(tenant_id=tenant_id, actor_id=row.actor_id, person_id=maker.person_id, at=at)
+        ledger.append(
+            ledger.Head(tenant_id=tenant_id, id=row.id, kind="credential"),
+            ledger.Happening(kind="key_issued", to="ISSUED", detail=_issued(row, maker)),
+            actor=by,
+            at=at,
+        )
+    return secret
+
+
+def note_refused_write(*, tenant_id: UUID, by: ledger.Actor, path: str, at: datetime) -> None:
+    """Put on a key's record that it tried to write what its kind may not (R-TC-14)."""
+    key = ApiKey.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=key.id, kind="credential")
+    happening = ledger.Happening(kind="write_refused", detail={"code": "FORBIDDEN", "path": path[:300]})
+    ledger.append(head, happening, actor=by, at=at)
+
+
+def _issued(row: ApiKey, maker: Membership | None) -> dict[str, Any]:
+    """What the record keeps of a key: all but the key."""
+    return {
+        "kind": row.kind,
+        "key_actor": str(row.actor_id),
+        "name": row.name,
+        "hash": row.hash,
+        "scopes": row.scopes,
+        "expires_at": instant(row.expires_at) if row.expires_at else None,
+        "person": str(maker.person_id) if maker else None,
+    }
+
+
+def revoke_key(*, tenant_id: UUID, key_id: UUID, by: ledger.Actor, reason: str, at: datetime) -> None:
+    """End a key at once; the next request with it is refused."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=key_id, kind="credential")
+    happening = ledger.Happening(kind="key_revoked", to="REVOKED", detail={"reason": reason})
+    ledger.append(head, happening, actor=by, at=at)
+    ApiKey.objects.filter(tenant_id=tenant_id, id=key_id).update(revoked_at=at)
+
+
+def touch_key(*, key: ApiKey, at: datetime) -> None:
+    """Remember when a key was last used, to the minute: not a write per request."""
+    if key.last_used_at is None or at - key.last_used_at > timedelta(minutes=1):
+        ApiKey.objects.filter(id=key.id).update(last_used_at=at)
+
+
+def add_member(
+    *,
+    tenant_id: UUID,
+    username: str,
+    password: str | None,
+    name: str,
+    roles: frozenset[str],
+    groups: Collection[str] = (),
+    by: ledger.Actor,
+    at: datetime,
+) -> Membership:
+    """Give a person a place in a tenant; a new user gets `password`, or none that works."""
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        first, _, last = name.partition(" ")
+        user = User.objects.create_user(username=username, password=password, first_name=first, last_name=last)
+    return people.place(tenant_id=tenant_id, user=user, change=Change.of(roles, groups), by=by, joined=True, at=at)
+
+
+def reserve_answer(*, tenant_id: UUID, caller: UUID, key: str, request: bytes, at: datetime) -> bool:
+    """Whether this write is the first of its key. A concurrent repeat waits here until the first has ended."""
+    secret = accounts_queries.answer_secret(key)
+    try:
+        with transaction.atomic():
+            AnsweredWrite.objects.create(
+                tenant_id=tenant_id,
+                caller=caller,
+                key_hash=digest(key.encode()),
+                request_hash=accounts_queries.request_hash(secret, request),
+                at=at,
+            )
+    except IntegrityError:
+        return False
+    return True
+
+
+def store_answer(*, tenant_id: UUID, caller: UUID, key: str, status: int, body: bytes) -> None:
+    """Keep the answer beside the write, in the write's own transaction: both or neither survive a crash.
+
+    It may hold a payload or a grant, so it is sealed under a secret that only the caller's key and ours make together.
+    """
+    place = accounts_queries.answer_place(tenant_id, caller, key)
+    sealed = encryption.seal(
+        accounts_queries.answer_secret(key), secrets.token_bytes(encryption.NONCE_BYTES), body, place
+    )
+    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).update(
+        status=status, body=sealed
+    )
+
+
+def give_back_answer(*, tenant_id: UUID, caller: UUID, key: str) -> None:
+    """There is nothing to answer yet; the next look with this key is the first again."""
+    AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).delete()
+
+
+def spend_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
+    """Take a proof's id out of circulation; a second use is refused (RFC 9449 section 11.1)."""
+    spent = ask(
+        "INSERT INTO console_spentproof (tenant_id, jti, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING jti",
+        *(tenant_id, jti, at),
+    )
+    if not spent:
+        raise ProofReplayed
+
+
+def forget(*, before: datetime) -> None:
+    """Drop answers and spent proofs that are too old to matter: nobody repeats so late, and no proof is fresh then."""
+    AnsweredWrite.objects.filter(at__lt=before).delete()
+    SpentProof.objects.filter(at__lt=before).delete()
+
+
+def set_preferences(*, user: User, theme: str | None, single_keys: bool | None) -> None:
+    """Keep how a person wants the pages; None leaves a choice as it is. It says nothing about any tenant."""
+    wanted = {"theme": theme, "single_keys": single_keys}
+    changed = {name: value for name, value in wanted.items() if value is not None}
+    if changed:
+        User.objects.filter(id=user.id).update(**changed)
+
+
+def see(*, tenant_id: UUID, by: ledger.Actor, kind: str, thing_id: UUID, about_id: UUID | None, at: datetime) -> bool:
+    """Note that somebody opened a page; whether it is the first time in a quarter of an hour."""
+    slot = datetime.fromtimestamp(at.timestamp() // LOOK.total_seconds() * LOOK.total_seconds(), UTC)
+    seen = ask(
+        "INSERT INTO console_sighting (tenant_id, id, actor_id, kind, thing_id, about_id, slot, at)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, actor_id, thing_id, slot) DO NOTHING"
+        " RETURNING id",
+        *(tenant_id, ledger.new_id(at), by.id, kind, thing_id, about_id, slot, at),
+    )
+    return bool(seen)
+
+
+def open_evidence(*, tenant_id: UUID, by: ledger.Actor, evidence: Any, at: datetime) -> None:
+    """Note that somebody read a piece of evidence: a sighting, and an event of the reader's own place in the tenant.
+
+    It is no event of what the evidence is about, so that a reader never makes a writer wait.
+    """
+    if not see(tenant_id=tenant_id, by=by, kind="evidence", thing_id=evidence.id, about_id=evidence.subject_id, at=at):
+        return
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    said = {"pointer": str(evidence.id), "purpose": evidence.purpose, "subject_id": str(evidence.subject_id)}
+    ledger.append(head, ledger.Happening(kind="evidence_opened", detail=said), actor=by, at=at)
+
+
+def save_view(
+    *, tenant_id: UUID, by: ledger.Actor, page: str, name: str, query: str, shared: bool, at: datetime
+) -> SavedView:
+    """Keep the filters of a list under a name; the same name again is the same view with other filters."""
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    mine = SavedView.objects.filter(tenant_id=tenant_id, page=page, owner=by.id)
+    row = mine.filter(name=name).first()
+    if row is None and mine.count() >= MOST_VIEWS:
+        raise TooManyViews
+    if row is None:
+        said = {"name": name, "query": query, "shared": shared, "created_at": at}
+        row = SavedView.objects.create(tenant_id=tenant_id, id=ledger.new_id(at), page=page, owner=by.id, **said)
+    else:
+        mine.filter(name=name).update(query=query, shared=shared)
+    detail = {"view_id": str(row.id), "page": page, "shared": shared}
+    ledger.append(head, ledger.Happening(kind="view_saved", detail=detail), actor=by, at=at)
+    return row
+
+
+def remove_view(*, tenant_id: UUID, by: ledger.Actor, view_id: UUID, at: datetime) -> None:
+    """Forget a view; only its owner can."""
+    gone, _ = SavedView.objects.filter(tenant_id=tenant_id, id=view_id, owner=by.id).delete()
+    if not gone:
+        raise NoSuchView
+    place = Membership.objects.get(tenant_id=tenant_id, actor_id=by.id)
+    head = ledger.lock(tenant_id=tenant_id, subject_id=place.id, kind="member")
+    happening = ledger.Happening(kind="view_removed", detail={"view_id": str(view_id)})
+    ledger.append(head, happening, actor=by, at=at)

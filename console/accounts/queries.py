@@ -1,0 +1,155 @@
+"""Reads of the directory: keys, people and their places. Outside row-level security."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q
+
+from approvals.requests.rules import threads
+from console.models import AnsweredWrite, ApiKey, Membership, SavedView, Sighting, User
+from ledger import keystore
+from ledger.record.rules import encryption
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.ids import lower_bound
+
+
+def live_key(key_hash: str, *, at: datetime) -> ApiKey | None:
+    """The key with this hash, unless it is revoked or has run out."""
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
+    return ApiKey.objects.filter(alive, hash=key_hash, revoked_at__isnull=True).first()
+
+
+def is_live(actor_id: UUID, *, at: datetime) -> bool:
+    """Whether the key that the record knows by this pseudonym may still be used."""
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
+    return ApiKey.objects.filter(alive, actor_id=actor_id, revoked_at__isnull=True).exists()
+
+
+def membership(user: User, tenant_id: UUID) -> Membership | None:
+    """The place of a person whose account is open, if they have one in this tenant."""
+    here = Membership.objects.filter(user=user, tenant_id=tenant_id, removed_at__isnull=True, user__is_active=True)
+    return here.filter(joined_at__isnull=False).first()
+
+
+def memberships(user: User) -> list[Membership]:
+    here = Membership.objects.filter(user=user, removed_at__isnull=True, joined_at__isnull=False)
+    return list(here.order_by("tenant_id"))
+
+
+def person_with_email(email: str) -> User | None:
+    """The one account that this address belongs to: by its name, or by an address that was verified as theirs."""
+    named = list(User.objects.filter(username__iexact=email)[:2])
+    known = named or list(User.objects.filter(emailaddress__email__iexact=email, emailaddress__verified=True)[:2])
+    return known[0] if len(known) == 1 else None
+
+
+def members(tenant_id: UUID) -> list[Membership]:
+    return list(Membership.objects.filter(tenant_id=tenant_id).select_related("user").order_by("user__username"))
+
+
+def member_named(tenant_id: UUID, name: str) -> Membership | None:
+    """Somebody who has a place here, by the name they sign in with."""
+    here = Membership.objects.filter(tenant_id=tenant_id, removed_at__isnull=True)
+    return here.filter(user__username__iexact=name).first()
+
+
+def place_of(tenant_id: UUID, actor_id: UUID) -> Membership | None:
+    """The place of the person whom the record knows by this pseudonym, unless it is theirs no more."""
+    here = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id, removed_at__isnull=True)
+    return here.filter(user__is_active=True, joined_at__isnull=False).select_related("user").first()
+
+
+def name_of(row: Membership) -> str:
+    """What a tenant calls a person; of somebody who was invited it knows the address alone."""
+    known: str = row.user.get_full_name() if row.joined_at is not None else ""
+    return known or row.user.get_username()
+
+
+def person_of(tenant_id: UUID, actor_id: UUID) -> UUID:
+    """The human behind an account of this tenant, whatever its roles; an account without a place is its own."""
+    row = Membership.objects.filter(tenant_id=tenant_id, actor_id=actor_id).first()
+    return row.person_id if row is not None and row.person_id is not None else actor_id
+
+
+def operators(tenant_id: UUID) -> dict[UUID, str]:
+    """Who works cases here: the pseudonym and the name of every operator."""
+    return {
+        each.actor_id: name_of(each)
+        for each in members(tenant_id)
+        if each.is_operator and each.removed_at is None and each.joined_at is not None and each.user.is_active
+    }
+
+
+def handles(tenant_id: UUID) -> dict[str, UUID]:
+    """By which names the members of a tenant can be mentioned."""
+    here = [each for each in members(tenant_id) if each.removed_at is None and each.user.is_active]
+    return threads.handles((each.actor_id, each.user.get_username(), each.user.get_full_name()) for each in here)
+
+
+def names_of(tenant_id: UUID) -> dict[UUID, str]:
+    """What the console calls each pseudonym of the record: people by their names, machines by their keys' names."""
+    people = {each.actor_id: name_of(each) for each in members(tenant_id)}
+    machines = dict(ApiKey.objects.filter(tenant_id=tenant_id).values_list("actor_id", "name"))
+    return machines | people
+
+
+def keys(tenant_id: UUID) -> list[ApiKey]:
+    return list(ApiKey.objects.filter(tenant_id=tenant_id).order_by("-created_at"))
+
+
+def answered(tenant_id: UUID, caller: UUID, key: str, request: bytes) -> tuple[int, bytes] | None:
+    """Status and body of the first answer that this idempotency key got; None where it was for another request."""
+    first = AnsweredWrite.objects.filter(tenant_id=tenant_id, caller=caller, key_hash=digest(key.encode())).first()
+    secret = answer_secret(key)
+    if first is None or not hmac.compare_digest(first.request_hash, request_hash(secret, request)):
+        return None
+    return first.status, encryption.open_sealed(secret, bytes(first.body), answer_place(tenant_id, caller, key))
+
+
+def answer_secret(key: str) -> bytes:
+    """What seals the answer of one idempotency key: nobody makes it without the caller's key, nor without ours."""
+    return hmac.digest(keystore.key_encryption_key(), b"counterfoil answered write\x00" + key.encode(), "sha256")
+
+
+def answer_place(tenant_id: UUID, caller: UUID, key: str) -> str:
+    return f"{tenant_id}/{caller}/{digest(key.encode())}"
+
+
+def request_hash(secret: bytes, request: bytes) -> str:
+    """Keyed, for a request may hold a password, and a plain hash of few unknowns can be guessed."""
+    return hmac.digest(secret, request, "sha256").hex()
+
+
+def saved_views(tenant_id: UUID, page: str, *, of: UUID) -> list[SavedView]:
+    """The views of a page that somebody sees: their own and what others share, by name."""
+    seen = Q(owner=of) | Q(shared=True)
+    return list(SavedView.objects.filter(seen, tenant_id=tenant_id, page=page).order_by("name", "id"))
+
+
+def sightings(
+    tenant_id: UUID,
+    *,
+    actor: UUID | None = None,
+    thing: UUID | None = None,
+    kind: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[Sighting]:
+    """Who opened which page, newest first, behind the row `before`; of a `thing` also what belongs to it."""
+    wanted = Q(tenant_id=tenant_id)
+    for given, asked in (
+        (actor, Q(actor_id=actor)),
+        (thing, Q(thing_id=thing) | Q(about_id=thing)),
+        (kind, Q(kind=kind)),
+        (since, Q(id__gte=lower_bound(since) if since else None)),
+        (until, Q(id__lt=lower_bound(until) if until else None)),
+        (before, Q(id__lt=before)),
+    ):
+        if given:
+            wanted &= asked
+    return list(Sighting.objects.filter(wanted).order_by("-id")[:limit])

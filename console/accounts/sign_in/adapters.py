@@ -1,0 +1,70 @@
+"""How allauth is told about our people: sign-up is closed, passwords are locked by axes, secrets are sealed.
+
+allauth finds these classes by the settings; nothing else calls them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64decode, b64encode
+from typing import Any, ClassVar
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
+from django.conf import settings
+from django.http import HttpRequest
+
+from ledger import keystore
+from ledger.record.rules import encryption
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+PLACE = "counterfoil second factor"
+
+
+class Account(DefaultAccountAdapter):
+    """Accounts are made by administrators, never by signing up."""
+
+    error_messages: ClassVar[dict[str, Any]] = DefaultAccountAdapter.error_messages | {
+        "username_password_mismatch": "This email and password do not belong together.",
+        "incorrect_password": "This is not your password.",
+        "incorrect_code": "This code is wrong or was used before.",
+        "too_many_login_attempts": "Too many wrong codes. Wait five minutes, then try again.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Axes counts wrong passwords, here and at a vote; a second count would only lock earlier and say less."""
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        user.backend = getattr(user, "backend", BACKEND)
+        super().login(request, user)
+
+    def add_message(self, request: HttpRequest, level: int, *args: Any, **kwargs: Any) -> None:
+        """Signing in is seen from the page that follows; only what went wrong is said."""
+        if kwargs.get("message"):
+            super().add_message(request, level, *args, **kwargs)
+
+
+class SecondFactors(DefaultMFAAdapter):
+    """Authenticator apps, recovery codes and passkeys; their secrets are useless in a stolen database."""
+
+    error_messages: ClassVar[dict[str, Any]] = DefaultMFAAdapter.error_messages | {
+        "incorrect_code": "This code is wrong or was used before, or this passkey is not known here.",
+    }
+
+    def encrypt(self, text: str) -> str:
+        nonce = secrets.token_bytes(encryption.NONCE_BYTES)
+        sealed = encryption.seal(keystore.key_encryption_key(), nonce, text.encode(), PLACE)
+        return b64encode(sealed).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        sealed = b64decode(encrypted_text)
+        return encryption.open_sealed(keystore.key_encryption_key(), sealed, PLACE).decode()
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        return {"id": settings.COUNTERFOIL_RP_ID, "name": "Counterfoil"}
+
+    def generate_authenticator_name(self, user: Any, type: Any) -> str:
+        return "Passkey"

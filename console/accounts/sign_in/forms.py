@@ -1,0 +1,56 @@
+"""The forms of signing in: allauth's own, with our words and with checks that it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.forms import LoginForm
+from allauth.mfa.webauthn.forms import (
+    AddWebAuthnForm,
+    AuthenticateWebAuthnForm,
+    LoginWebAuthnForm,
+    ReauthenticateWebAuthnForm,
+)
+from django import forms
+
+from console.accounts.sign_in import ceremony
+
+
+class SignIn(LoginForm):
+    """Email and password. The field keeps the name that password managers have stored it under."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["login"].widget = forms.TextInput(attrs={"autocomplete": "username webauthn", "autofocus": True})
+        self.fields["password"].widget = forms.PasswordInput(attrs={"autocomplete": "current-password"})
+
+    def add_prefix(self, field_name: str) -> str:
+        return "username" if field_name == "login" else field_name
+
+
+class AddPasskey(AddWebAuthnForm):
+    """A new passkey for signing in; made on this console's own page, and nowhere else."""
+
+    def clean(self) -> dict[str, Any]:
+        ceremony.require_our_page(self.cleaned_data.get("credential"))
+        # Every passkey is one that signs in alone, so the server asks for user verification whatever the page says.
+        self.cleaned_data["passwordless"] = True
+        return super().clean()
+
+
+class _FromOurPage:
+    def clean_credential(self) -> Any:
+        ceremony.require_our_page(self.cleaned_data["credential"])  # type: ignore[attr-defined]
+        return super().clean_credential()  # type: ignore[misc]
+
+
+class SecondStepByPasskey(_FromOurPage, AuthenticateWebAuthnForm):
+    """A passkey after the password."""
+
+
+class SignInByPasskey(_FromOurPage, LoginWebAuthnForm):
+    """A passkey instead of a password."""
+
+
+class AgainByPasskey(_FromOurPage, ReauthenticateWebAuthnForm):
+    """A passkey, to show that the person at the screen is still the same."""

@@ -1,0 +1,151 @@
+"""The work on approvals over HTTP: who looks after one, and what people and the agent say about it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.requests.operations import assignment, threads
+from approvals.requests.queries import approvals
+from approvals.voting.queries import votes
+from console.accounts import queries as directory
+from console.api import answers, paging
+from console.api.actions.routes import seen
+from console.api.approvals import assignment_answers
+from console.api.approvals.assignment_schemas import AnswerBody, AssigneeBody, LineBody
+from console.api.auth import admits, caller_of
+from console.api.schemas import Paged
+from console.api.transaction import NotFound, answer, in_tenancy
+from console.pages.approvals.queue import eligible, nobody_left
+from ledger.record.rules.envelope import instant
+
+router = Router(tags=["People's work"])
+WORKERS = ("reviewer", "operator")
+TALKERS = ("reviewer", "operator", "compliance")
+
+
+@router.post(
+    "/approvals/{approval_id}/claim",
+    summary="Say that you look at an approval; it keeps nobody from voting",
+    response=assignment_answers.Claimed,
+)
+@admits(*WORKERS)
+@in_tenancy
+def claim(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+    caller = caller_of(request)
+    held = assignment.claim(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
+    return answer({"approval_id": approval_id, "claimed_by": held.by, "claimed_until": instant(held.until)})
+
+
+@router.post(
+    "/approvals/{approval_id}/release",
+    summary="Let go of a claim before it is over",
+    response=assignment_answers.Claimed,
+)
+@admits(*WORKERS)
+@in_tenancy
+def release(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+    caller = caller_of(request)
+    assignment.release(tenant_id=caller.tenant_id, approval_id=approval_id, by=caller.actor, at=timezone.now())
+    return answer({"approval_id": approval_id, "claimed_by": None, "claimed_until": None})
+
+
+@router.post(
+    "/approvals/{approval_id}/assign", summary="Give an approval to somebody", response=assignment_answers.Assigned
+)
+@admits(*WORKERS)
+@in_tenancy
+def assign(request: HttpRequest, approval_id: UUID, body: AssigneeBody) -> HttpResponse:
+    caller, at = caller_of(request), timezone.now()
+    approval = approvals.approval(caller.tenant_id, approval_id)
+    if approval is None:
+        raise NotFound
+    among = eligible(approval, at=at)
+    to = body.to or assignment.suggestion(caller.tenant_id, among, at=at) or nobody_left()
+    assignment.assign(tenant_id=caller.tenant_id, approval_id=approval_id, to=to, among=among, by=caller.actor, at=at)
+    return answer({"approval_id": approval_id, "assigned_to": to})
+
+
+@router.get(
+    "/approvals/{approval_id}/thread",
+    summary="What people and the agent said about an approval",
+    response=answers.Page[assignment_answers.Line],
+)
+@admits("person")
+@in_tenancy
+def thread(request: HttpRequest, approval_id: UUID, wanted: Query[Paged]) -> HttpResponse:
+    caller = caller_of(request)
+    if approvals.approval(caller.tenant_id, approval_id) is None:
+        raise NotFound
+    return paging.cut(votes.lines_of(caller.tenant_id, approval_id), wanted, _line)
+
+
+@router.post(
+    "/approvals/{approval_id}/comments",
+    summary="Add to an approval's thread",
+    response={201: assignment_answers.LineTaken},
+)
+@admits(*TALKERS)
+@in_tenancy
+def comment(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
+    return answer({"line_id": _say(request, approval_id, body, threads.comment).id}, 201)
+
+
+@router.post(
+    "/approvals/{approval_id}/questions",
+    summary="Ask the agent something before deciding",
+    response={201: assignment_answers.LineTaken},
+)
+@admits(*WORKERS)
+@in_tenancy
+def ask(request: HttpRequest, approval_id: UUID, body: LineBody) -> HttpResponse:
+    return answer({"line_id": _say(request, approval_id, body, threads.ask).id}, 201)
+
+
+@router.post(
+    "/actions/{action_id}/answers",
+    summary="The agent's own words to a question; they let nothing run",
+    response={201: assignment_answers.Answered},
+)
+@admits("agent")
+@in_tenancy
+def answer_question(request: HttpRequest, action_id: UUID, body: AnswerBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = threads.answer(
+        tenant_id=caller.tenant_id,
+        action_id=seen(request, action_id).id,
+        question_id=body.question_id,
+        text=body.text,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"question_id": body.question_id, "line_id": row.id}, 201)
+
+
+def _say(request: HttpRequest, approval_id: UUID, body: LineBody, say: Any) -> Any:
+    caller = caller_of(request)
+    return say(
+        tenant_id=caller.tenant_id,
+        approval_id=approval_id,
+        text=body.text,
+        known=directory.handles(caller.tenant_id),
+        by=caller.actor,
+        at=timezone.now(),
+    )
+
+
+def _line(row: Any) -> dict[str, Any]:
+    return {
+        "line_id": str(row.id),
+        "kind": row.kind,
+        "author": str(row.author),
+        "author_kind": row.author_kind,
+        "text": row.text,
+        "mentions": row.mentions,
+        "answers": str(row.answers) if row.answers else None,
+        "at": instant(row.at),
+    }

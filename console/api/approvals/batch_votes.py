@@ -1,0 +1,58 @@
+"""Votes on several approvals at once, over HTTP."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals.voting.operations import batch_votes
+from approvals.voting.rules import binding
+from console.accounts.step_up import proof_class
+from console.api.approvals import assignment_answers
+from console.api.approvals.assignment_schemas import ShownItem, VotesBody
+from console.api.auth import admits, caller_of
+from console.api.transaction import answer, once
+
+router = Router(tags=["People's work"])
+
+
+@router.post(
+    "/votes",
+    summary="Vote on several approvals of one kind and low risk, each with a statement of its own",
+    response=assignment_answers.VotesTaken,
+)
+@admits("person")
+def vote_on_several(request: HttpRequest, body: VotesBody) -> HttpResponse | None:
+    # Outside the votes' transaction: a wrong password counts towards the lock, whatever becomes of the votes.
+    evidence_class = proof_class(request, caller_of(request).user, body.password, body.otp)
+    return once(request, lambda: _vote_on_several(request, body, evidence_class))
+
+
+def _vote_on_several(request: HttpRequest, body: VotesBody, evidence_class: str) -> HttpResponse:
+    caller = caller_of(request)
+    outcomes = batch_votes.vote(
+        tenant_id=caller.tenant_id,
+        shown=[_shown(each) for each in body.items],
+        verdict=binding.Verdict(body.verdict),
+        voter=binding.Voter(actor=str(caller.actor.id), roles=caller.roles, evidence_class=evidence_class),
+        reason=body.reason,
+        at=timezone.now(),
+    )
+    items = [
+        {
+            "approval_id": str(each.approval_id),
+            "result": each.result,
+            "statement_hash": each.statement_hash or None,
+            "code": each.code or None,
+            "detail": each.detail or None,
+        }
+        for each in outcomes
+    ]
+    counts = {name: sum(each.result == name.upper() for each in outcomes) for name in ("voted", "decided", "refused")}
+    return answer({"items": items} | counts)
+
+
+def _shown(item: ShownItem) -> batch_votes.Shown:
+    seen = binding.Seen(payload_hash=item.payload_hash, rendering_digest=item.rendering_digest, covers=item.covers)
+    return batch_votes.Shown(item.approval_id, seen)

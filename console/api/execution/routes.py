@@ -1,0 +1,301 @@
+"""Executors: register a key, claim orders, start under a grant, report what came back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from operator import attrgetter
+from threading import BoundedSemaphore
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.execution import queries as execution_queries
+from approvals.execution.operations import executions, executors, leases, ready_actions
+from approvals.execution.operations.executions import Started, StartRequest
+from approvals.execution.operations.executors import UnknownExecutor
+from approvals.execution.operations.ready_actions import Order, Waiting
+from approvals.execution.rules import dpop
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.queries import votes
+from console.accounts import operations as accounts_operations
+from console.api import answers, paging, problems
+from console.api.actions.routes import seen
+from console.api.auth import Caller, admits, caller_of
+from console.api.execution.results import evidence_in, read_result
+from console.api.openapi import body_of
+from console.api.schemas import ClaimBody, ExecutorBody, HeartbeatBody, OrdersWanted, StartBody
+from console.api.transaction import after_commit, answer, in_tenancy, once
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.schemas import first_fault
+from ledger.db import tenancy
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+from reviews import queries as after
+from reviews.cases.operations import cases
+from reviews.observations.operations import observations
+from reviews.tasks import verify_due
+from reviews.verification.operations import verification
+
+router = Router(tags=["Executions"])
+POLL_S = 0.25
+_WAITERS = BoundedSemaphore(4)
+
+
+@router.post("/executors", summary="Register the key that grants are bound to", response={201: answers.Executor})
+@admits("exec", "oper", "operator")
+@in_tenancy
+def register_executor(request: HttpRequest, body: ExecutorBody) -> HttpResponse:
+    caller = caller_of(request)
+    caller.require("tool", body.tools)
+    row = executors.register_executor(
+        tenant_id=caller.tenant_id,
+        executor_id=body.executor_id,
+        public_jwk=body.public_jwk,
+        tools=body.tools,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"executor_id": row.executor_id, "thumbprint": row.thumbprint, "tools": row.tools}, 201)
+
+
+@router.get(
+    "/executions/ready",
+    summary="Orders, each ready or with what it waits for",
+    response=answers.Page[answers.ReadyOrder],
+)
+@admits("exec")
+@in_tenancy
+def ready(request: HttpRequest, wanted: Query[OrdersWanted]) -> HttpResponse:
+    caller = caller_of(request)
+    tools = caller.keep_to("tool", wanted.names()) or []
+    at = timezone.now()
+    found = ready_actions.orders(
+        tenant_id=caller.tenant_id,
+        tools=tools,
+        after=paging.place(wanted.cursor),
+        limit=wanted.limit + 1,
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        at=at,
+    )
+    return paging.listed(found, wanted.limit, _waiting, id_of=attrgetter("action_id"))
+
+
+@router.post(
+    "/executions/claim", summary="Claim ready orders; waits up to wait_s for the first", response=answers.Orders
+)
+@admits("exec")
+def claim(request: HttpRequest, body: ClaimBody) -> HttpResponse:
+    with _may_wait() as patient:
+        until = time.monotonic() + (body.wait_s if patient else 0)
+        while True:
+            # Each look is a transaction of its own, so waiting holds nothing.
+            look = partial(_claimed, caller_of(request), body, last=time.monotonic() >= until)
+            found = once(request, look)
+            if found is not None:
+                return found
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def _may_wait() -> Iterator[bool]:
+    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
+    patient = _WAITERS.acquire(blocking=False)
+    try:
+        yield patient
+    finally:
+        if patient:
+            _WAITERS.release()
+
+
+def _claimed(caller: Caller, body: ClaimBody, *, last: bool) -> HttpResponse | None:
+    at = timezone.now()
+    claimed = ready_actions.claim(
+        tenant_id=caller.tenant_id,
+        executor_id=body.executor_id,
+        tools=caller.keep_to("tool", body.tools),
+        limit=body.limit,
+        only=body.actions,
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        by=caller.actor,
+        at=at,
+    )
+    if not claimed and not last:
+        return None
+    return answer({"orders": [_order(order) | _proof(caller, order, wanted=body.proof) for order in claimed]})
+
+
+@router.post(
+    "/actions/{action_id}/executions", summary="Redeem a grant and start an attempt", response={201: answers.Started}
+)
+@admits("exec")
+def start(request: HttpRequest, action_id: UUID, body: StartBody) -> HttpResponse | None:
+    # The proof comes before the stored answer: a repeat, too, is only for who holds the key.
+    caller, at = caller_of(request), timezone.now()
+    wanted = StartRequest(
+        action_id=action_id,
+        token=body.grant,
+        executor_id=body.executor_id,
+        thumbprint="",
+        wrapper_version=body.wrapper_version,
+        timeout_s=body.timeout_s,
+        payload_hash=body.payload_hash,
+    )
+    note = partial(executions.note_refused, tenant_id=caller.tenant_id, request=wanted, by=caller.actor, at=at)
+    try:
+        proof = dpop.verify(
+            request.headers.get("DPoP", ""), method="POST", url=_address(request), grant=body.grant, at=at
+        )
+        spend = partial(accounts_operations.spend_proof, tenant_id=caller.tenant_id, jti=proof.jti, at=at)
+        write = partial(_start, request, wanted, proof, at)
+        return once(request, write, bound_to=proof.thumbprint, each_time=spend)
+    except (dpop.ProofInvalid, accounts_operations.ProofReplayed) as refusal:
+        with tenancy(caller.tenant_id):
+            note(refusal=refusal)
+        raise
+
+
+def _start(request: HttpRequest, wanted: StartRequest, proof: dpop.Proof, at: datetime) -> HttpResponse:
+    caller, action_id = caller_of(request), wanted.action_id
+    started = executions.start(
+        tenant_id=caller.tenant_id,
+        request=replace(wanted, thumbprint=proof.thumbprint),
+        unverifiable=after.unverifiable(caller.tenant_id, at=at).keys(),
+        by=caller.actor,
+        at=at,
+    )
+    if isinstance(started, Refused):
+        # On record and committed: what was refused here must be looked at by people.
+        cases.open_for_held(tenant_id=caller.tenant_id, action_id=action_id, at=at)
+        return problems.refused(request, started)
+    return answer(_started(started, action_id), 201)
+
+
+@router.post("/actions/{action_id}/executions/{attempt}/heartbeat", summary="Extend the lease", response=answers.Lease)
+@admits("exec")
+@in_tenancy
+def heartbeat(request: HttpRequest, action_id: UUID, attempt: int, body: HeartbeatBody) -> HttpResponse:
+    caller = caller_of(request)
+    until = leases.heartbeat(
+        tenant_id=caller.tenant_id,
+        action_id=action_id,
+        number=attempt,
+        executor_id=body.executor_id,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"lease_expires_at": instant(until)})
+
+
+@router.post(
+    "/actions/{action_id}/executions/{attempt}/observations",
+    summary="Report what the tool or the runtime answered; taken after the lease too",
+    openapi_extra=body_of("Observation"),
+    response={202: answers.Observed},
+)
+@admits("exec")
+@in_tenancy
+def observe(request: HttpRequest, action_id: UUID, attempt: int) -> HttpResponse:
+    caller = caller_of(request)
+    at = timezone.now()
+    action = seen(request, action_id)
+    row = execution_queries.attempt(caller.tenant_id, action_id, attempt)
+    executor = execution_queries.executor(caller.tenant_id, row.executor_id) if row else None
+    if row is None or executor is None or not execution_queries.may_use(executor, caller.actor.id):
+        raise UnknownExecutor("There is no such attempt here.")
+    document, raw = read_result(request.body)
+    contract = sessions_queries.disclosed_contract(caller.tenant_id, action.contract_digest)
+    state = observations.observe(
+        tenant_id=caller.tenant_id,
+        action_id=action_id,
+        contract=contract,
+        answer=observations.Answer(
+            attempt=attempt,
+            timeout_s=row.timeout_s,
+            lease_ends_at=row.lease_expires_at,
+            document=document,
+            raw=raw,
+            source="executor",
+            disclosed=_disclosed(action),
+        ),
+        by=caller.actor,
+        at=at,
+    )
+    if contract.answer_only:
+        by = _answerer(executor, contract, request.body)
+        state = verification.check_answer(tenant_id=caller.tenant_id, action_id=action_id, by=by, at=at) or state
+    leases.finish_attempt(tenant_id=caller.tenant_id, action_id=action_id, number=attempt, at=at)
+    after_commit(verify_due)
+    return answer({"state": state}, 202)
+
+
+def _answerer(executor: Any, contract: Contract, body: bytes) -> verification.Answerer:
+    """Who answered a read, and what the answer breaks of the contract's answer schema.
+
+    It is held against the answer as it was sent: in the record, fractions are text.
+    """
+    fault = first_fault(contract.result_schema, evidence_in(body)) if contract.result_schema else ""
+    return verification.Answerer(
+        executor_id=executor.executor_id,
+        tenant_id=executor.tenant_id,
+        tools=tuple(executor.tools),
+        schema_fault=fault,
+    )
+
+
+def _disclosed(action: Any) -> tuple[str, ...]:
+    """The tools of the session that an action came from."""
+    session = sessions_queries.session(action.tenant_id, action.session_id)
+    return tuple(session.contract["sub_tools_disclosed"]) if session is not None else ()
+
+
+def _address(request: HttpRequest) -> str:
+    # The host that was asked for is one of ALLOWED_HOSTS by now, so every name that this names is ours.
+    return request.build_absolute_uri(request.path)
+
+
+def _waiting(order: Waiting) -> dict[str, Any]:
+    return {
+        "action_id": str(order.action_id),
+        "tool": order.tool,
+        "version": order.version,
+        "ready": not order.waiting_for,
+        "waiting_for": list(order.waiting_for),
+    }
+
+
+def _proof(caller: Caller, order: Order, *, wanted: bool) -> dict[str, Any]:
+    """That the votes stand in the signed log, for an executor that wants to see it."""
+    if not wanted or order.approval_id is None:
+        return {}
+    return {"proof": votes.proof_of_votes(caller.tenant_id, order.approval_id)}
+
+
+def _order(order: Order) -> dict[str, Any]:
+    return {
+        "action_id": str(order.action_id),
+        "tool": order.tool,
+        "version": order.version,
+        "grant": order.grant,
+        "grant_expires_at": instant(order.grant_expires_at),
+    }
+
+
+def _started(started: Started, action_id: UUID) -> dict[str, Any]:
+    return {
+        "action_id": str(action_id),
+        "attempt": started.attempt,
+        "payload": orjson.Fragment(started.payload),
+        "payload_hash": started.payload_hash,
+        "idempotency_key": started.idempotency_key,
+        "lease_expires_at": instant(started.lease_expires_at),
+        "trace": {"trace_id": started.trace_id},
+    }

@@ -1,0 +1,110 @@
+"""How the installation is: alive, ready, and with what key its grants are signed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals.execution.operations import grant_keys
+from approvals.execution.rules import grants
+from console.api import answers
+from console.api.transaction import answer
+from ledger.log.queries import log
+from ledger.log.signer_state import EpochUnknown, read_epoch
+from ledger.verification.queries import fences
+from reviews import queries as after
+
+router = Router(tags=["Operations"])
+
+
+@login_not_required
+def healthz_page(request: HttpRequest) -> HttpResponse:
+    return healthz(request)
+
+
+@login_not_required
+def readyz_page(request: HttpRequest) -> HttpResponse:
+    return readyz(request)
+
+
+@login_not_required
+def jwks_page(request: HttpRequest) -> HttpResponse:
+    return jwks(request)
+
+
+@router.get("/healthz", auth=None, summary="The process is alive", response=answers.Alive)
+def healthz(request: HttpRequest) -> HttpResponse:
+    return answer({"status": "alive"})
+
+
+@router.get(
+    "/readyz",
+    auth=None,
+    summary="Whether work can be done, and what is missing",
+    response={200: answers.Ready, 503: answers.Ready},
+)
+def readyz(request: HttpRequest) -> HttpResponse:
+    found = readiness()
+    return answer(found, 200 if found["ready"] else 503)
+
+
+def readiness() -> dict[str, Any]:
+    """Whether work can be done, and what is missing; the web process asks for it on a thread of its own."""
+    reasons = [*_database(), *_broker(), *_epoch()]
+    return {"ready": not reasons, "reasons": reasons}
+
+
+@router.get("/jwks.json", auth=None, summary="The keys that grants are signed with", response=answers.Jwks)
+def jwks(request: HttpRequest) -> HttpResponse:
+    published = answer(grants.jwks(grant_keys.accepted()))
+    published["Cache-Control"] = f"public, max-age={grant_keys.JWKS_MAX_AGE_S}"
+    return published
+
+
+def _epoch() -> list[dict[str, Any]]:
+    try:
+        read_epoch(settings.COUNTERFOIL_EPOCH)
+    except EpochUnknown as unknown:
+        return [{"code": "EPOCH", "detail": unknown.detail}]
+    return []
+
+
+def _database() -> list[dict[str, Any]]:
+    try:
+        pending = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
+        late = after.overdue(at=timezone.now() - timedelta(minutes=1))
+        waiting = log.backlog()
+        gaps = fences.missing() if not pending else []
+    except DatabaseError:
+        return [{"code": "DATABASE", "detail": "The database does not answer."}]
+    found: list[dict[str, Any]] = []
+    if pending:
+        found.append({"code": "MIGRATIONS", "detail": f"{len(pending)} migrations have not run."})
+    found += [{"code": "FENCE", "detail": gap} for gap in gaps]
+    if late:
+        found.append({"code": "SWEEPER", "detail": f"{late} readings are over a minute late; is a worker running?"})
+    if waiting.is_late:
+        age = f"{waiting.oldest_s or 0:.0f} s"
+        told = (
+            f"{waiting.waiting} events wait for their place in the log, the oldest for {age}; is the sequencer there?"
+        )
+        found.append({"code": "SEQUENCER", "detail": told})
+    return found
+
+
+def _broker() -> list[dict[str, Any]]:
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as client:
+            client.ping()
+    except redis.RedisError:
+        return [{"code": "BROKER", "detail": "The broker does not answer; readings wait for the sweeper."}]
+    return []

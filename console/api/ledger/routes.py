@@ -1,0 +1,218 @@
+"""The log over HTTP, as C2SP tlog-tiles has it: checkpoint, tiles, entries; and proofs and events by index.
+
+What lies behind the newest signed checkpoint is not told here: nobody could check it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from console.accounts import operations as accounts_operations
+from console.api import answers
+from console.api.auth import admits, caller_of, with_types_of
+from console.api.openapi import content_of
+from console.api.schemas import ConsistencyWanted, EventsWanted, InclusionWanted
+from console.api.transaction import answer, in_tenancy
+from ledger.exports import queries as stored
+from ledger.log.queries import log as logs
+from ledger.log.rules import tiles
+from ledger.log.rules.merkle import HASH_BYTES, leaf_hash
+from ledger.record.rules.refusals import Refused
+from ledger.retention import queries as retention_queries
+
+router = Router(tags=["Ledger"])
+READERS = ("audit", "compliance")
+
+
+class NotSigned(Refused):
+    """No checkpoint of that size has been signed yet."""
+
+    code = "NOT_SIGNED"
+
+
+class NoSuchEntry(Refused):
+    """This entry is not in the log, or its event is not there any more."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class Pruned(Refused):
+    """This entry's time is over: its event was pruned under a retention policy."""
+
+    code = "PRUNED"
+    status = 410
+
+
+def _reads_log(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a view the newest log of its caller's tenant, and note who looked."""
+
+    @wraps(view)
+    def read(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        caller = caller_of(request)
+        head = logs.newest(caller.tenant_id)
+        if head is None or head.note is None:
+            raise NotSigned("No checkpoint of this log has been signed yet.")
+        request.log = head  # type: ignore[attr-defined]
+        accounts_operations.see(
+            tenant_id=caller.tenant_id, by=caller.actor, kind="log", thing_id=head.id, about_id=None, at=timezone.now()
+        )
+        return view(request, *args, **kwargs)
+
+    return with_types_of(view, read)
+
+
+def _log_of(request: HttpRequest) -> logs.LogHead:
+    head: logs.LogHead = request.log  # type: ignore[attr-defined]
+    return head
+
+
+@router.get(
+    "/ledger/checkpoint", summary="The newest signed checkpoint", openapi_extra=content_of("text/plain"), response=str
+)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def checkpoint(request: HttpRequest) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    note = stored.note(tenant_id, head, head.signed_size)
+    return HttpResponse(note, content_type="text/plain; charset=utf-8")
+
+
+@router.get(
+    "/ledger/tile/entries/{path:place}",
+    summary="The envelopes of 256 entries, each behind its length (C2SP tlog-tiles)",
+    openapi_extra=content_of("application/octet-stream"),
+    response=str,
+)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def entries(request: HttpRequest, place: str) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    tile, width = tiles.parse_path(f"tile/0/{place}")
+    _check_width(tile, width, head)
+    start = tile.index * tiles.WIDTH
+    found = stored.kept(tenant_id, list(stored.told(tenant_id, head.number, start, start + width).values()))
+    data = [found[index].envelope for index in range(start, start + width) if index in found]
+    _refuse_pruned(tenant_id, head, range(start, start + width))
+    if len(data) < width or any(len(each) > 0xFFFF for each in data):
+        raise NoSuchEntry
+    body = b"".join(len(each).to_bytes(2, "big") + each for each in data)
+    return _immutable(body)
+
+
+@router.get(
+    "/ledger/tile/{int:level}/{path:place}",
+    summary="A tile of the tree: up to 256 hashes (C2SP tlog-tiles)",
+    openapi_extra=content_of("application/octet-stream"),
+    response=str,
+)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def tile(request: HttpRequest, level: int, place: str) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    wanted, width = tiles.parse_path(f"tile/{level}/{place}")
+    _check_width(wanted, width, head)
+    hashes = logs.tiles(tenant_id, head.number, [wanted]).get(wanted, b"")[: width * HASH_BYTES]
+    if len(hashes) < width * HASH_BYTES:
+        raise NoSuchEntry
+    return _immutable(hashes)
+
+
+@router.get("/ledger/proof/inclusion", summary="The audit path of one entry", response=answers.Inclusion)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def inclusion(request: HttpRequest, wanted: Query[InclusionWanted]) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    size = head.signed_size if wanted.size is None else wanted.size
+    if size > head.signed_size:
+        raise NotSigned
+    if wanted.index >= size:
+        raise NoSuchEntry
+    found = logs.tiles(tenant_id, head.number, tiles.tiles_for_inclusion(wanted.index, size))
+    leaf = stored.leaves(tenant_id, head.number, wanted.index, wanted.index + 1).get(wanted.index)
+    if leaf is None:
+        raise NoSuchEntry
+    proof = tiles.prove_inclusion(wanted.index, size, found)
+    said = {"origin": head.origin, "index": wanted.index, "size": size, "leaf_hash": leaf.hex()}
+    return answer(said | {"hashes": [each.hex() for each in proof]})
+
+
+@router.get(
+    "/ledger/proof/consistency",
+    summary="That one size of the log continues another",
+    response=answers.Growth,
+    by_alias=True,
+)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def consistency(request: HttpRequest, wanted: Query[ConsistencyWanted]) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    size = head.signed_size if wanted.upto is None else wanted.upto
+    if size > head.signed_size:
+        raise NotSigned
+    if wanted.since > size:
+        raise NoSuchEntry(f"{wanted.since} is more than {size}.")
+    found = logs.tiles(tenant_id, head.number, tiles.tiles_for_consistency(wanted.since, size))
+    proof = tiles.prove_consistency(wanted.since, size, found)
+    return answer({"origin": head.origin, "from": wanted.since, "to": size, "hashes": [each.hex() for each in proof]})
+
+
+@router.get("/ledger/events", summary="Canonical envelopes, by index or of one action", response=answers.LedgerEvents)
+@admits(*READERS)
+@in_tenancy
+@_reads_log
+def events(request: HttpRequest, wanted: Query[EventsWanted]) -> HttpResponse:
+    head, tenant_id = _log_of(request), caller_of(request).tenant_id
+    end = min(head.signed_size if wanted.upto is None else wanted.upto, head.signed_size)
+    if wanted.action is not None:
+        told = stored.told_of(tenant_id, head.number, wanted.action, wanted.since, end, limit=wanted.limit + 1)
+    else:
+        told = stored.told(tenant_id, head.number, wanted.since, min(end, wanted.since + wanted.limit))
+        _refuse_pruned(tenant_id, head, range(wanted.since, min(end, wanted.since + wanted.limit)))
+    shown = sorted(told.values(), key=lambda each: each.index)[: wanted.limit]
+    kept = stored.kept(tenant_id, shown)
+    items = [_event(each.index, kept[each.index].envelope) for each in shown]
+    if wanted.action is not None:
+        following = shown[-1].index + 1 if len(told) > wanted.limit else None
+    else:
+        following = wanted.since + wanted.limit if wanted.since + wanted.limit < end else None
+    return answer({"items": items, "next": following})
+
+
+def _refuse_pruned(tenant_id: UUID, head: logs.LogHead, indexes: range) -> None:
+    gone = retention_queries.pruned_among(tenant_id, head.number, indexes)
+    if gone:
+        index, policy = min(gone.items())
+        raise Pruned(f"Entry {index} was pruned under policy {policy}; its hash and its proofs stay.")
+
+
+def _event(index: int, envelope: bytes) -> dict[str, Any]:
+    return {
+        "index": index,
+        "leaf_hash": leaf_hash(envelope).hex(),
+        "envelope": envelope.decode("utf-8", "replace"),
+    }
+
+
+def _check_width(tile: tiles.Tile, width: int, head: logs.LogHead) -> None:
+    if width > tiles.width(tile, head.signed_size):
+        raise NoSuchEntry
+
+
+def _immutable(data: bytes) -> HttpResponse:
+    # A tile of one width never changes; it is for this caller's eyes all the same.
+    response = HttpResponse(data, content_type="application/octet-stream")
+    response["Cache-Control"] = "private, max-age=31536000, immutable"
+    return response

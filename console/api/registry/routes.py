@@ -1,0 +1,169 @@
+"""Contracts and policies: what operators commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.policy.rules import autonomy, policy
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations import approvers
+from console.accounts.members.queries import is_same_person
+from console.accounts.step_up import is_proven
+from console.api import answers, paging
+from console.api.auth import admits, caller_of
+from console.api.openapi import body_of
+from console.api.people.schemas import SecondWordBody
+from console.api.schemas import Paged, PolicyBody
+from console.api.transaction import NotFound, answer, in_tenancy, once
+from console.pages.contracts.contract_check import findings_now, registered_systems, validated
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import registration, second_person
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules import policies
+from ledger.record.rules.canonical import parse
+from reviews.recovery.rules import recovery_table
+
+router = Router(tags=["Registry and contracts"])
+OPERATORS = ("oper", "operator", "administrator")
+
+
+@router.post(
+    "/contracts",
+    summary="Register a contract document; a used version is immutable, a weaker one waits for a second person",
+    openapi_extra=body_of("ContractDocument"),
+    response={201: answers.ContractVersion},
+)
+@admits(*OPERATORS)
+@in_tenancy
+def register_contract(request: HttpRequest) -> HttpResponse:
+    caller = caller_of(request)
+    # Read from the bytes: a contract may hold fractions (back-off), which no other body may.
+    contract = validated(contracts.read(request.body))
+    row = registration.register_contract(
+        tenant_id=caller.tenant_id, contract=contract, actor=caller.actor, at=timezone.now()
+    )
+    return answer(_contracts(caller.tenant_id, [row])(row), 201)
+
+
+@router.get("/contracts", summary="Every version of every contract", response=answers.Page[answers.ContractVersion])
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_contracts(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+    tenant_id = caller_of(request).tenant_id
+    found = catalogue_queries.contract_versions(tenant_id, after=paging.place(wanted.cursor), limit=wanted.limit + 1)
+    return paging.listed(found, wanted.limit, _contracts(tenant_id, found))
+
+
+@router.get(
+    "/contracts/{name}/{version}", summary="One contract document as it was registered", response=answers.Contract
+)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def get_contract(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    row = catalogue_queries.contract_version(caller_of(request).tenant_id, name, version)
+    if row is None:
+        raise NotFound
+    known = _contracts(row.tenant_id, [row])(row)
+    return answer(known | {"document": contracts.read(bytes(row.document))})
+
+
+@router.post(
+    "/contracts/{name}/{version}/answer",
+    summary="The second person's word on a weaker version of a contract",
+    response=answers.ContractVersion,
+)
+@admits("operator", "administrator")
+def answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _answer_contract(request, name, version, body, proven))
+
+
+def _answer_contract(request: HttpRequest, name: str, version: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+    caller = caller_of(request)
+    row = catalogue_queries.contract_version(caller.tenant_id, name, version)
+    if row is None:
+        raise NotFound
+    second_person.answer_contract(
+        tenant_id=caller.tenant_id,
+        name=name,
+        version=version,
+        accept=body.confirm,
+        reason=body.reason,
+        by=caller.actor,
+        is_sender=is_same_person(caller.tenant_id, row.sent_by, caller.actor.id),
+        is_proven=proven,
+        at=timezone.now(),
+    )
+    return answer(_contracts(caller.tenant_id, [row])(row))
+
+
+@router.post(
+    "/policies/{kind}", summary="Put a new version of a policy in force", response={201: answers.PolicyVersion}
+)
+@admits("oper", "administrator")
+@in_tenancy
+def set_policy(request: HttpRequest, kind: str, body: PolicyBody) -> HttpResponse:
+    caller = caller_of(request)
+    if kind not in policies.POLICY_KINDS:
+        raise NotFound
+    document = body.document | {"version": body.version}
+    policies.check(kind, document)
+    if kind == "recovery":
+        faults = recovery_table.faults(document)
+        if faults:
+            raise policies.BadPolicy(errors=faults)
+    if kind == "approval":
+        policy.parse(document)
+    if kind == "autonomy":
+        autonomy.parse(document)
+    row = registration.set_policy(
+        tenant_id=caller.tenant_id,
+        kind=kind,
+        version=body.version,
+        document=document,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    if kind == "approval":
+        approvers.look_soon(tenant_id=caller.tenant_id, at=timezone.now())
+    return answer({"kind": kind, "version": row.version, "digest": row.digest}, 201)
+
+
+@router.get("/policies", summary="The policies in force", response=dict[str, answers.PolicyInForce])
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_policies(request: HttpRequest) -> HttpResponse:
+    active = catalogue_queries.active_policies(caller_of(request).tenant_id)
+    return answer({kind: _policy(row) for kind, row in active.items()})
+
+
+def _contracts(tenant_id: UUID, rows: Collection[Any]) -> Callable[[Any], dict[str, Any]]:
+    """How each of these versions is told: what is looked up for all of them is looked up once."""
+    systems, states = (
+        registered_systems(tenant_id),
+        catalogue_queries.contract_states(tenant_id, [row.id for row in rows]),
+    )
+    return lambda row: _contract(row, systems, states[row.id])
+
+
+def _contract(row: Any, systems: Collection[str], state: str) -> dict[str, Any]:
+    found = findings_now(sessions_queries.disclosed_contract(row.tenant_id, row.digest), systems)
+    return {
+        "name": row.name,
+        "version": row.version,
+        "digest": row.digest,
+        "lint": [{"code": each.code, "path": each.path, "detail": each.told} for each in found],
+        "state": state,
+        "compared_with": row.compared_with or None,
+        "weakens": [{"code": each["code"], "path": each["path"], "detail": each["text"]} for each in row.weakens],
+    }
+
+
+def _policy(row: Any) -> dict[str, Any]:
+    return {"version": row.version, "digest": row.digest, "document": parse(bytes(row.document))}

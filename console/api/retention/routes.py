@@ -1,0 +1,255 @@
+"""Erasure, legal holds and retention. Everything here is for people of role compliance; what destroys takes two."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from approvals.voting.rules import binding
+from console.accounts.step_up import proof_class
+from console.api import answers, paging
+from console.api.auth import admits, caller_of
+from console.api.schemas import (
+    ErasureBody,
+    ErasuresWanted,
+    HoldBody,
+    HoldsWanted,
+    Paged,
+    PasswordBody,
+    ReasonBody,
+    RetentionBody,
+)
+from console.api.transaction import NotFound, answer, in_tenancy, once
+from console.pages.retention import erasure
+from ledger.retention import queries
+from ledger.retention.operations import erasure as operations
+from ledger.retention.operations import retention as clocks
+from ledger.retention.rules.retention import HoldScope, Policy
+
+router = Router(tags=["Erasure and retention"])
+READERS = ("compliance", "audit")
+
+
+@router.get("/erasures", summary="Requests to erase, newest first", response=answers.Page[answers.Erasure])
+@admits(*READERS)
+@in_tenancy
+def list_erasures(request: HttpRequest, wanted: Query[ErasuresWanted]) -> HttpResponse:
+    found = queries.erasures(
+        caller_of(request).tenant_id,
+        states=(wanted.state,) if wanted.state else (),
+        after=paging.place(wanted.cursor),
+        limit=wanted.limit + 1,
+    )
+    return paging.listed(found, wanted.limit, _erasure)
+
+
+@router.get("/erasures/{erasure_id}", summary="One request and what it names", response=answers.ErasureDetail)
+@admits(*READERS)
+@in_tenancy
+def get_erasure(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
+    tenant_id = caller_of(request).tenant_id
+    row = queries.erasure(tenant_id, erasure_id)
+    if row is None:
+        raise NotFound
+    named = queries.subjects_of(tenant_id, erasure_id)
+    gone = queries.erased_among(tenant_id, [subject for subject, _ in named])
+    subjects = [{"id": str(subject), "kind": kind, "erased": subject in gone} for subject, kind in named]
+    return answer(_erasure(row) | {"named": subjects})
+
+
+@router.post(
+    "/erasures",
+    summary="Ask for actions to be erased, with their approvals, cases and sessions",
+    response={201: answers.ErasureAsked},
+)
+@admits("compliance")
+@in_tenancy
+def ask(request: HttpRequest, body: ErasureBody) -> HttpResponse:
+    caller = caller_of(request)
+    scope = erasure.scope_of(caller.tenant_id, body.actions)
+    wish = operations.Wish(subjects=tuple(scope.subjects), legal_basis=body.legal_basis, reason=body.reason)
+    row = operations.request(tenant_id=caller.tenant_id, wish=wish, by=caller.actor, at=timezone.now())
+    stays = [{"kind": kind, "id": str(each), "reason": why} for kind, each, why in scope.stays]
+    return answer(_erasure(row) | {"stays": stays}, 201)
+
+
+@router.post(
+    "/erasures/{erasure_id}/confirm",
+    summary="The second person's word, with a fresh password; the eraser begins within seconds",
+    response=answers.Erasure,
+)
+@admits("compliance")
+def confirm(request: HttpRequest, erasure_id: UUID, body: PasswordBody) -> HttpResponse | None:
+    # Outside the transaction: a wrong password counts towards the lock, whatever becomes of the rest.
+    _step_up(request, body)
+    return once(request, lambda: _confirm(request, erasure_id))
+
+
+def _confirm(request: HttpRequest, erasure_id: UUID) -> HttpResponse:
+    caller = caller_of(request)
+    row = operations.confirm(tenant_id=caller.tenant_id, erasure_id=erasure_id, by=caller.actor, at=timezone.now())
+    return answer(_erasure(row))
+
+
+@router.post("/erasures/{erasure_id}/refuse", summary="The second person says no", response=answers.Erasure)
+@admits("compliance")
+@in_tenancy
+def refuse(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = operations.refuse(
+        tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer(_erasure(row))
+
+
+@router.post(
+    "/erasures/{erasure_id}/withdraw", summary="Take a request back before it has begun", response=answers.Erasure
+)
+@admits("compliance")
+@in_tenancy
+def withdraw(request: HttpRequest, erasure_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = operations.withdraw(
+        tenant_id=caller.tenant_id, erasure_id=erasure_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer(_erasure(row))
+
+
+@router.get("/holds", summary="Legal holds in force, or lifted ones", response=answers.Page[answers.Hold])
+@admits(*READERS)
+@in_tenancy
+def list_holds(request: HttpRequest, wanted: Query[HoldsWanted]) -> HttpResponse:
+    found = queries.holds(
+        caller_of(request).tenant_id, lifted=wanted.lifted, after=paging.place(wanted.cursor), limit=wanted.limit + 1
+    )
+    return paging.listed(found, wanted.limit, _hold)
+
+
+@router.post("/holds", summary="Keep an action, a target, an agent or everything", response={201: answers.Hold})
+@admits("compliance")
+@in_tenancy
+def place_hold(request: HttpRequest, body: HoldBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = clocks.place_hold(
+        tenant_id=caller.tenant_id,
+        scope=HoldScope(body.scope),
+        value=body.value,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer(_hold(row), 201)
+
+
+@router.post("/holds/{hold_id}/lift", summary="Lift a legal hold", response=answers.HoldLifted)
+@admits("compliance")
+@in_tenancy
+def lift_hold(request: HttpRequest, hold_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    clocks.lift_hold(
+        tenant_id=caller.tenant_id, hold_id=hold_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer({"hold_id": str(hold_id), "lifted": True})
+
+
+@router.get(
+    "/retention",
+    summary="Retention policies, newest first; without one in force the defaults hold",
+    response=answers.Page[answers.Retention],
+)
+@admits(*READERS)
+@in_tenancy
+def list_policies(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+    found = queries.retentions(caller_of(request).tenant_id, after=paging.place(wanted.cursor), limit=wanted.limit + 1)
+    return paging.listed(found, wanted.limit, _policy)
+
+
+@router.post("/retention", summary="Propose how long what is kept", response={201: answers.Retention})
+@admits("compliance")
+@in_tenancy
+def propose_policy(request: HttpRequest, body: RetentionBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = clocks.propose_policy(
+        tenant_id=caller.tenant_id, policy=Policy(**body.model_dump()), by=caller.actor, at=timezone.now()
+    )
+    return answer(_policy(row), 201)
+
+
+@router.post(
+    "/retention/{retention_id}/confirm",
+    summary="The second person's word on a retention policy, with a fresh password",
+    response=answers.Retention,
+)
+@admits("compliance")
+def confirm_policy(request: HttpRequest, retention_id: UUID, body: PasswordBody) -> HttpResponse | None:
+    _step_up(request, body)
+    return once(request, lambda: _confirm_policy(request, retention_id))
+
+
+def _confirm_policy(request: HttpRequest, retention_id: UUID) -> HttpResponse:
+    caller = caller_of(request)
+    row = clocks.confirm_policy(
+        tenant_id=caller.tenant_id, retention_id=retention_id, by=caller.actor, at=timezone.now()
+    )
+    return answer(_policy(row))
+
+
+@router.post("/retention/{retention_id}/withdraw", summary="Take a proposal back", response=answers.Retention)
+@admits("compliance")
+@in_tenancy
+def withdraw_policy(request: HttpRequest, retention_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = clocks.withdraw_policy(
+        tenant_id=caller.tenant_id, retention_id=retention_id, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer(_policy(row))
+
+
+def _step_up(request: HttpRequest, body: PasswordBody) -> None:
+    if proof_class(request, caller_of(request).user, body.password) != "C":
+        raise binding.StepUpRequired
+
+
+def _erasure(row: Any) -> dict[str, Any]:
+    return {
+        "erasure_id": str(row.id),
+        "state": row.state,
+        "legal_basis": row.legal_basis,
+        "reason": row.reason,
+        "subjects": row.subjects,
+        "erased": row.erased,
+        "retention_id": str(row.retention_id) if row.retention_id else None,
+        "requested_by": str(row.requested_by),
+        "requested_at": row.requested_at,
+        "confirmed_by": str(row.confirmed_by) if row.confirmed_by else None,
+        "confirmed_at": row.confirmed_at,
+        "begun_at": row.begun_at,
+        "ended_at": row.ended_at,
+    }
+
+
+def _hold(row: Any) -> dict[str, Any]:
+    return {
+        "hold_id": str(row.id),
+        "scope": row.scope,
+        "value": row.value,
+        "reason": row.reason,
+        "placed_by": str(row.placed_by),
+        "placed_at": row.placed_at,
+        "lifted_at": row.lifted_at,
+    }
+
+
+def _policy(row: Any) -> dict[str, Any]:
+    return queries.policy_of(row).document() | {
+        "retention_id": str(row.id),
+        "state": row.state,
+        "proposed_by": str(row.proposed_by),
+        "proposed_at": row.proposed_at,
+        "confirmed_by": str(row.confirmed_by) if row.confirmed_by else None,
+        "confirmed_at": row.confirmed_at,
+    }

@@ -1,0 +1,215 @@
+"""Sessions and calls: the agents' side. An agent proposes; it can set no status and sees no grants."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router
+
+from approvals.agents.operations import withheld_tools
+from approvals.agents.rules.acceptance import share
+from approvals.agents.rules.withheld_tools import Fate, Withheld
+from approvals.gate import queries as calls_read
+from approvals.gate.operations import calls
+from approvals.gate.operations.actions import Trace
+from approvals.gate.operations.calls import NoSuchSession
+from approvals.sessions import queries as sessions_read
+from approvals.sessions.operations import sessions
+from approvals.sessions.rules.nudge import Move
+from console.api import answers
+from console.api.actions import predicates
+from console.api.auth import admits, caller_of
+from console.api.envelope import status_of
+from console.api.members import member_named
+from console.api.schemas import CallsBody, GoalBody, SessionBody, SurfaceBody
+from console.api.sessions import session_report_answers
+from console.api.transaction import answer, in_tenancy
+from console.pages.approvals.queue import questions
+from console.pages.sessions import session_context
+from ledger.actions.queries import actions
+from ledger.record.rules.envelope import instant
+
+router = Router(tags=["Sessions"])
+MOST_ATTEMPTS = 500
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$")
+
+
+@router.post("/sessions", summary="Handshake: negotiate a contract and pin the goal", response={201: answers.Session})
+@admits("agent")
+@in_tenancy
+def open_session(request: HttpRequest, body: SessionBody) -> HttpResponse:
+    caller = caller_of(request)
+    caller.require("agent", [body.agent_id])
+    wish = sessions.Wish(
+        agent_id=body.agent_id,
+        goal=body.goal,
+        ttl_seconds=body.ttl_seconds,
+        tools=tuple(body.tools) if body.tools is not None else None,
+        output_tags=tuple(body.output_tags),
+        intent=body.intent,
+        max_registry_age_s=body.max_registry_age_s,
+        run_id=body.workflow_run_id,
+        iteration_limit=body.iteration_limit,
+        unwinds=body.on_failure == "compensate",
+        on_behalf_of=member_named(caller.tenant_id, body.on_behalf_of) if body.on_behalf_of else None,
+    )
+    session = sessions.open_session(tenant_id=caller.tenant_id, wish=wish, key_actor=caller.actor.id, at=timezone.now())
+    return answer(_session(session), 201)
+
+
+@router.get(
+    "/sessions/{session_id}", summary="A session with its contract, pin and counts", response=answers.SessionState
+)
+@admits("agent", "oper", "audit", "person")
+@in_tenancy
+def get_session(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    session = seen(request, session_id)
+    made = session.calls_accepted + session.calls_refused
+    tally = calls_read.tally(session.tenant_id, since=session.pinned_at, until=timezone.now(), session_id=session.id)
+    counts = {
+        "calls_accepted": session.calls_accepted,
+        "calls_refused": session.calls_refused,
+        "acceptance_rate": share(session.calls_accepted, made),
+        "attempted_undisclosed": tally.undisclosed,
+        "phantom_share": tally.phantom_share,
+        "closed": session.closed_at is not None,
+        "flags": ["PROBING"] if session.probing_at is not None else [],
+        "attempted_tools": _attempted(session),
+        "budgets": _budgets(session),
+        "questions": _questions(session),
+        "surface": _surface(withheld_tools.newest(session)),
+    }
+    return answer(_session(session) | counts)
+
+
+@router.post(
+    "/sessions/{session_id}/ask-check", summary="Whether a restated goal is the pinned one", response=answers.AskCheck
+)
+@admits("agent")
+@in_tenancy
+def ask_check(request: HttpRequest, session_id: UUID, body: GoalBody) -> HttpResponse:
+    caller = caller_of(request)
+    compared = sessions.check_goal(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        goal=body.goal,
+        at=timezone.now(),
+    )
+    return answer({"match": compared.match, "reason": compared.reason or None})
+
+
+@router.post(
+    "/sessions/{session_id}/surface",
+    summary="A gateway says which of a server's tools it holds back",
+    response=answers.Surface,
+)
+@admits("agent")
+@in_tenancy
+def withhold(request: HttpRequest, session_id: UUID, body: SurfaceBody) -> HttpResponse:
+    caller = caller_of(request)
+    found = withheld_tools.report(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        withheld=[Withheld(Fate(each.fate), each.tool, each.why) for each in body.withheld],
+        at=timezone.now(),
+    )
+    return answer(_surface(found))
+
+
+@router.post(
+    "/sessions/{session_id}/calls",
+    summary="Propose calls; each is judged and recorded on its own",
+    response=session_report_answers.CallResults,
+)
+@admits("agent")
+@in_tenancy
+def propose(request: HttpRequest, session_id: UUID, body: CallsBody) -> HttpResponse:
+    caller = caller_of(request)
+    made, nudge = calls.propose(
+        tenant_id=caller.tenant_id,
+        session_id=session_id,
+        key_actor=caller.actor.id,
+        raw_calls=body.calls,
+        trace=trace_of(request),
+        compile_predicate=predicates.added_fault,
+        at=timezone.now(),
+    )
+    results = [each.document | {"user_status": status_of(each, caller.tenant_id)} for each in made]
+    # A run that has come to its limit ends with its summary, behind the results (R-FB-01, R-FB-04).
+    forced = nudge.move is Move.STOP
+    summary = session_context.summary_of(sessions_read.session(caller.tenant_id, session_id)) if forced else None
+    return answer({"results": results, "nudge": nudge.text, "next": session_context.next_of(nudge), "summary": summary})
+
+
+@router.post("/sessions/{session_id}/close", summary="Close a session", response=answers.Closed)
+@admits("agent")
+@in_tenancy
+def close(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    caller = caller_of(request)
+    sessions.close_session(
+        tenant_id=caller.tenant_id, session_id=session_id, key_actor=caller.actor.id, at=timezone.now()
+    )
+    return answer({"session_id": str(session_id), "closed": True})
+
+
+def trace_of(request: HttpRequest) -> Trace:
+    """The caller's W3C trace, or a new one; a header that is none is as good as no header."""
+    found = _TRACEPARENT.match(request.headers.get("traceparent", ""))
+    return Trace(found.group(1), found.group(2)) if found else Trace(secrets.token_hex(16))
+
+
+def seen(request: HttpRequest, session_id: UUID) -> Any:
+    """The session, for who may see it: an agent's key sees its own."""
+    caller = caller_of(request)
+    session = sessions_read.session(caller.tenant_id, session_id)
+    if session is None or (caller.kind == "agent" and session.key_actor != caller.actor.id):
+        raise NoSuchSession
+    return session
+
+
+def _attempted(session: Any) -> list[dict[str, Any]]:
+    found = calls_read.attempted_undisclosed(session.tenant_id, session_id=session.id, limit=MOST_ATTEMPTS)
+    return [{"tool": each.tool, "call_id": each.call_id, "at": instant(each.at)} for each in found]
+
+
+def _budgets(session: Any) -> list[dict[str, Any]]:
+    spent = sessions_read.spent(session.tenant_id, agent_id=session.agent_id, session_ids=[session.id])
+    return [
+        {
+            "per": each.holder.partition(":")[0],
+            "budget": each.budget,
+            "unit": each.unit,
+            "window_from": instant(each.window_from),
+            "used": each.used,
+        }
+        for each in spent
+    ]
+
+
+def _questions(session: Any) -> list[dict[str, Any]]:
+    """What people ask about the actions of a session that wait for them."""
+    waiting = actions.actions(session.tenant_id, session=session.id, state="VALIDATED", before=None, limit=500)
+    return questions(session.tenant_id, [action.id for action in waiting])
+
+
+def _surface(found: withheld_tools.Surface | None) -> dict[str, Any]:
+    if found is None:
+        return {"withheld": [], "at": None}
+    return {"withheld": [each.document() for each in found.withheld], "at": instant(found.at)}
+
+
+def _session(session: Any) -> dict[str, Any]:
+    return {
+        "session_id": str(session.id),
+        "agent_id": session.agent_id,
+        "workflow_run_id": session.run_id,
+        "contract": sessions.described(session),
+        "pin": {"hash": session.pin_hash, "expires_at": instant(session.pin_expires_at)},
+    }

@@ -1,0 +1,266 @@
+"""Systems of record: their registration and health, who stops releasing to them, and their providers' webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from console.accounts.members.queries import is_same_person
+from console.accounts.step_up import is_proven
+from console.api import answers, paging, rate
+from console.api.auth import admits, caller_of
+from console.api.people.schemas import SecondWordBody
+from console.api.schemas import HookBody, HookSecretBody, Paged, ReasonBody, SystemBody
+from console.api.transaction import after_commit, answer, in_tenancy, once
+from console.pages.systems import context as systems_context
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import second_person
+from ledger.record.rules.refusals import Refused
+from reviews import queries as after
+from reviews.checks import catalogue, changes
+from reviews.observations.operations import webhooks
+from reviews.observations.rules.webhooks import Signed, mapping_of
+from reviews.readback.operations import systems, work_queue
+from reviews.readback.rules.limits import limits_of
+from reviews.tasks import verify_due
+
+router = Router(tags=["Systems"])
+OPERATORS = ("oper", "operator", "administrator")
+MOST_BYTES = 1 << 20
+_ANYTHING = {"description": "Whatever the provider sends; it is kept as it came."}
+WEBHOOK = {"requestBody": {"required": True, "content": {"application/json": {"schema": _ANYTHING}}}}
+
+
+class TooLarge(Refused):
+    """The body is larger than 1 MiB."""
+
+    code = "TOO_LARGE"
+    status = 413
+
+
+@router.post(
+    "/systems",
+    summary="Register an authoritative system; its credential is a file, and moving a known one waits for two",
+    response={201: answers.System},
+)
+@admits(*OPERATORS)
+@in_tenancy
+def register_system(request: HttpRequest, body: SystemBody) -> HttpResponse:
+    caller = caller_of(request)
+    catalogue.check_for(body.pattern)
+    changes.check_settings(body.pattern, body.settings)
+    limits = limits_of(body.settings)
+    mapping_of(body.settings)
+    row, waits = second_person.send_system(
+        tenant_id=caller.tenant_id,
+        name=body.name,
+        pattern=body.pattern,
+        settings=body.settings,
+        actor=caller.actor,
+        at=timezone.now(),
+    )
+    if not waits:
+        work_queue.configure(tenant_id=caller.tenant_id, system_id=row.id, limits=limits)
+    return answer(_registered(row), 201)
+
+
+@router.post(
+    "/systems/{name}/answer",
+    summary="The second person's word on a change of where a system is, or of how it is read",
+    response=answers.System,
+)
+@admits("operator", "administrator")
+def answer_system(request: HttpRequest, name: str, body: SecondWordBody) -> HttpResponse | None:
+    proven = is_proven(request, body.password, body.otp)
+    return once(request, lambda: _answer_system(request, name, body, proven))
+
+
+def _answer_system(request: HttpRequest, name: str, body: SecondWordBody, proven: bool) -> HttpResponse:
+    caller = caller_of(request)
+    known = catalogue_queries.system(caller.tenant_id, name)
+    if known is None:
+        raise systems.NoSuchSystem
+    row = systems.answer_change(
+        tenant_id=caller.tenant_id,
+        name=name,
+        accept=body.confirm,
+        reason=body.reason,
+        by=caller.actor,
+        is_sender=is_same_person(caller.tenant_id, systems_context.sender(known), caller.actor.id),
+        is_proven=proven,
+        at=timezone.now(),
+    )
+    return answer(_registered(row))
+
+
+@router.get(
+    "/systems", summary="The registered systems, and how they answer", response=answers.Page[answers.SystemSeen]
+)
+@admits(*OPERATORS, "audit", "person")
+@in_tenancy
+def list_systems(request: HttpRequest, wanted: Query[Paged]) -> HttpResponse:
+    tenant_id, at = caller_of(request).tenant_id, timezone.now()
+    return paging.cut(systems_context.every(tenant_id, at=at), wanted, _system)
+
+
+@router.post(
+    "/systems/{name}/stop-releasing",
+    summary="Release no irreversible action to a system until it is resumed",
+    response=answers.Releasing,
+)
+@admits("oper", "operator")
+@in_tenancy
+def stop_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    systems.stop_releasing(
+        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer({"name": name, "stopped": True})
+
+
+@router.post(
+    "/systems/{name}/resume-releasing",
+    summary="Release to a system again, as far as its circuit and its debt allow",
+    response=answers.Releasing,
+)
+@admits("oper", "operator")
+@in_tenancy
+def resume_releasing(request: HttpRequest, name: str, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    systems.resume_releasing(
+        tenant_id=caller.tenant_id, name=name, reason=body.reason, by=caller.actor, at=timezone.now()
+    )
+    return answer({"name": name, "stopped": False})
+
+
+@router.post(
+    "/systems/{name}/hooks",
+    summary="Make an address for a system's webhooks (Standard Webhooks)",
+    response={201: answers.Hook},
+)
+@admits("oper", "administrator")
+@in_tenancy
+def create_hook(request: HttpRequest, name: str, body: HookBody) -> HttpResponse:
+    caller = caller_of(request)
+    row = webhooks.create(tenant_id=caller.tenant_id, name=name, secret=body.secret, by=caller.actor, at=timezone.now())
+    return answer(_hook(row, name, {}), 201)
+
+
+@router.get("/systems/{name}/hooks", summary="A system's webhook addresses", response=answers.Page[answers.Hook])
+@admits(*OPERATORS, "audit")
+@in_tenancy
+def list_hooks(request: HttpRequest, name: str, wanted: Query[Paged]) -> HttpResponse:
+    tenant_id = caller_of(request).tenant_id
+    system = catalogue_queries.system(tenant_id, name)
+    if system is None:
+        raise systems.NoSuchSystem
+    rows = after.hooks_of(tenant_id, system.id)
+    taken = after.last_deliveries(tenant_id, [row.id for row in rows])
+    return paging.cut(rows, wanted, lambda row: _hook(row, name, taken))
+
+
+@router.post(
+    "/systems/{name}/hooks/{hook_id}/rotate",
+    summary="Give a webhook address a new secret; the last one may stay good beside it",
+    response=answers.Hook,
+)
+@admits("oper", "administrator")
+@in_tenancy
+def rotate_hook(request: HttpRequest, name: str, hook_id: UUID, body: HookSecretBody) -> HttpResponse:
+    caller = caller_of(request)
+    webhooks.rotate(
+        tenant_id=caller.tenant_id,
+        name=name,
+        hook_id=hook_id,
+        secret=body.secret,
+        keep_old=body.keep_old,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer(_hook(after.hook(hook_id), name, after.last_deliveries(caller.tenant_id, [hook_id])))
+
+
+@router.post("/systems/{name}/hooks/{hook_id}/revoke", summary="Close a webhook address", response=answers.HookRevoked)
+@admits("oper", "administrator")
+@in_tenancy
+def revoke_hook(request: HttpRequest, name: str, hook_id: UUID, body: ReasonBody) -> HttpResponse:
+    caller = caller_of(request)
+    webhooks.revoke(
+        tenant_id=caller.tenant_id,
+        name=name,
+        hook_id=hook_id,
+        reason=body.reason,
+        by=caller.actor,
+        at=timezone.now(),
+    )
+    return answer({"hook_id": str(hook_id), "revoked": True})
+
+
+@router.post(
+    "/hooks/{hook_id}",
+    auth=None,
+    summary="A provider's webhook, signed as Standard Webhooks: evidence and an early reading, never a state",
+    openapi_extra=WEBHOOK,
+    response={202: answers.Taken},
+)
+def receive(request: HttpRequest, hook_id: UUID) -> HttpResponse:
+    at = timezone.now()
+    rate.spend(hook_id, at=at)
+    body = request.body
+    if len(body) > MOST_BYTES:
+        raise TooLarge
+    given = [request.headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature")]
+    webhooks.receive(hook_id=hook_id, signed=Signed(*given), body=body, at=at)
+    after_commit(verify_due)
+    return answer({"taken": True}, 202)
+
+
+def _registered(row: Any) -> dict[str, Any]:
+    asked = row.proposal or {}
+    waits = {part: asked[part] for part in ("pattern", "settings")} if asked else None
+    return {"name": row.name, "pattern": row.pattern, "settings": row.settings, "waits": waits}
+
+
+def _system(seen: systems_context.System) -> dict[str, Any]:
+    health = seen.health
+    shown = {
+        "circuit": str(seen.standing),
+        "since": health.since,
+        "probe_at": health.probe_at,
+        "failures": health.failures,
+        "reads": health.reads,
+        "unanswered": health.unanswered,
+        "latency_ms": health.latency_ms,
+        "last_read_at": health.last_read_at,
+        "last_success_at": health.last_success_at,
+        "last_failure": health.last_failure or None,
+        "waiting": seen.debt.waiting,
+        "due": seen.debt.due,
+        "oldest_at": seen.debt.oldest_at,
+        "limits": seen.limits,
+        "not_releasing": str(seen.stop) if seen.stop is not None else None,
+        "stopped_because": health.stopped_because or None,
+    }
+    return {
+        "system_id": str(seen.id),
+        "name": seen.name,
+        "pattern": seen.pattern,
+        "settings": seen.settings,
+        "waits": {part: seen.proposal[part] for part in ("pattern", "settings")} if seen.proposal else None,
+        "health": shown,
+    }
+
+
+def _hook(row: Any, name: str, taken: dict[UUID, Any]) -> dict[str, Any]:
+    return {
+        "hook_id": str(row.id),
+        "path": f"/api/v1/hooks/{row.id}",
+        "created_at": row.created_at,
+        "revoked_at": row.revoked_at,
+        "secrets": len(webhooks.secrets_of(row.tenant_id, name, row.id)),
+        "last_taken_at": taken.get(row.id),
+    }

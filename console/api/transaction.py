@@ -1,0 +1,128 @@
+"""The edge of the API: one transaction of the caller's tenant around a view, and one answer per idempotency key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from ninja.parser import Parser
+
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as accounts_queries
+from console.api.auth import Caller, caller_of, with_types_of
+from ledger.db import tenancy
+from ledger.record.rules.canonical import read
+from ledger.record.rules.refusals import Refused
+
+log = logging.getLogger(__name__)
+
+
+class IdempotencyConflict(Refused):
+    """This idempotency key was used with another body."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+
+
+class NotFound(Refused):
+    """There is no such thing here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class StrictParser(Parser):
+    """Request bodies in the strict profile: what is hashed later must mean one thing."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        return read(request.body)
+
+
+def answer(value: Any, status: int = 200) -> HttpResponse:
+    """A JSON answer; ids and times become text."""
+    return HttpResponse(
+        orjson.dumps(value, default=_text, option=orjson.OPT_UTC_Z), status=status, content_type="application/json"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def in_tenancy(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a view inside the caller's tenant; a write with an `Idempotency-Key` is carried out once."""
+
+    @wraps(view)
+    def run(request: Any, *args: Any, **kwargs: Any) -> Any:
+        return once(request, lambda: view(request, *args, **kwargs))
+
+    return with_types_of(view, run)
+
+
+def once(
+    request: Any,
+    write: Callable[[], HttpResponse | None],
+    *,
+    bound_to: str = "",
+    each_time: Callable[[], None] | None = None,
+) -> HttpResponse | None:
+    """Run `write` in the caller's tenant, or give the answer that its `Idempotency-Key` got before.
+
+    The reservation, the write and its answer are one transaction. If we crash before the commit, none of it happened
+    and the repeat does it; if we crash after, the repeat gets the first answer. `bound_to` is what else must be the
+    same in a repeat, `each_time` what is done first for a repeat too. A `write` that returns None has nothing to
+    answer yet: what it wrote stays, the key is free.
+    """
+    caller = caller_of(request)
+    body = request.body if request.method == "POST" else b""
+    key = request.headers.get("Idempotency-Key") if request.method == "POST" else None
+    try:
+        with tenancy(caller.tenant_id):
+            if each_time is not None:
+                each_time()
+            if not key:
+                return write()
+            return _once(caller, key, f"{request.path}\n{bound_to}\n".encode() + body, write)
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            with tenancy(caller.tenant_id):
+                refusal.afterwards()
+        raise
+
+
+def _once(caller: Caller, key: str, request: bytes, write: Callable[[], HttpResponse | None]) -> HttpResponse | None:
+    of: dict[str, Any] = {"tenant_id": caller.tenant_id, "caller": caller.actor.id, "key": key}
+    if accounts_operations.reserve_answer(**of, request=request, at=timezone.now()):
+        response = write()
+        if response is None:
+            accounts_operations.give_back_answer(**of)
+        else:
+            accounts_operations.store_answer(**of, status=response.status_code, body=response.content)
+        return response
+    first = accounts_queries.answered(**of, request=request)
+    if first is None:
+        raise IdempotencyConflict
+    status, content = first
+    kind = "application/problem+json" if status >= 400 else "application/json"
+    return HttpResponse(content, status=status, content_type=kind)
+
+
+def after_commit(task: Any) -> None:
+    """Hint a worker once this transaction has committed; the sweeper finds what a lost hint would have told."""
+
+    def hint() -> None:
+        try:
+            task.apply_async(retry=False)
+        except (OSError, OperationalError):
+            log.warning("the broker did not take a hint for %s", task.name)
+
+    transaction.on_commit(hint)

@@ -1,0 +1,135 @@
+"""The live example's ground: a shop with a database, a folder and a stream that `up` lends it.
+
+The shop's roles are not the product's: its programs get no key and no password of the console beyond the API keys
+of an agent and an executor, and the console reads the shop back with credentials that cannot write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+from console.local import servers
+from console.local.installation import ROOT, Installation
+from console.local.keys import write_private
+from console.local.processes import Program
+
+TENANT = "example"
+DATABASE = "shop"
+ADMIN, WRITER, READER = "shop_admin", "shop_writer", "shop_reader"
+BROKER_DATABASE = 1
+RANK = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """The shop's passwords."""
+
+    admin: str
+    writer: str
+    reader: str
+    stream_writer: str
+    stream_reader: str
+
+
+def words(installation: Installation) -> Words:
+    file = installation.secrets / "example.json"
+    if not file.exists():
+        fresh = Words(**{name: secrets.token_urlsafe(24) for name in Words.__annotations__})
+        write_private(file, json.dumps(asdict(fresh)))
+    return Words(**json.loads(file.read_text()))
+
+
+def broker_users(known: Words) -> tuple[str, ...]:
+    """Two more users of the broker: one for the shop's own keys, one that only reads them."""
+    return (
+        f"{WRITER} on >{known.stream_writer} ~shop:* +@all -@admin -@dangerous +info",
+        f"{READER} on >{known.stream_reader} %R~shop:* +@read +@connection +info",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shop:
+    """The addresses of the shop's three systems, for those who write and for those who read."""
+
+    installation: Installation
+    postgres: servers.Postgres
+    broker: servers.Valkey
+
+    @property
+    def folder(self) -> Path:
+        return self.installation.var / "example" / "documents"
+
+    @property
+    def state(self) -> Path:
+        return self.installation.var / "example" / "state"
+
+    def database_url(self, role: str) -> str:
+        known = words(self.installation)
+        password = {ADMIN: known.admin, WRITER: known.writer, READER: known.reader}[role]
+        return servers.postgres_url(role=role, password=password, port=self.postgres.port, database=DATABASE)
+
+    def stream_url(self, role: str) -> str:
+        known = words(self.installation)
+        password = known.stream_writer if role == WRITER else known.stream_reader
+        return f"redis://{role}:{quote(password)}@127.0.0.1:{self.broker.port}/{BROKER_DATABASE}"
+
+    def make(self) -> None:
+        """An empty database whose owner makes the shop's own roles, two folders, and the console's credentials."""
+        for place in (self.folder, self.state):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with psycopg.connect(self.postgres.url(servers.SUPERUSER, "postgres"), autocommit=True) as connection:
+            # May make roles, and so touch those that it made: none of the console's.
+            servers.ensure_role(connection, ADMIN, words(self.installation).admin, makes_roles=True)
+            servers.ensure_database(connection, DATABASE, ADMIN)
+        self._lend_credentials()
+
+    def _lend_credentials(self) -> None:
+        folder = self.installation.secrets / "systems" / TENANT
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        credentials = {
+            "shop": {"url": self.database_url(READER)},
+            "documents": {"root": str(self.folder)},
+            "events": {"url": self.stream_url(READER)},
+        }
+        for name, credential in credentials.items():
+            write_private(folder / f"{name}.json", json.dumps(credential))
+
+    def environment(self, *, console_url: str, keys: dict[str, str]) -> dict[str, str]:
+        """All that the shop's programs are told: nothing of the console's own database, broker or key files."""
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
+        return kept | {
+            "PYTHONPATH": str(ROOT / "client"),
+            "PYTHONUNBUFFERED": "1",
+            "COUNTERFOIL_URL": console_url,
+            "COUNTERFOIL_AGENT_KEY": keys["agent"],
+            "COUNTERFOIL_EXECUTOR_KEY": keys["exec"],
+            "COUNTERFOIL_EXAMPLE_STATE": str(self.state),
+            "SHOP_DATABASE_URL": self.database_url(WRITER),
+            "SHOP_READER_URL": self.database_url(READER),
+            "SHOP_VALKEY_URL": self.stream_url(WRITER),
+            "SHOP_FOLDER": str(self.folder),
+        }
+
+    def setup_environment(self, *, console_url: str, keys: dict[str, str]) -> dict[str, str]:
+        """What the programs that make the shop and register it are told beyond that."""
+        return self.environment(console_url=console_url, keys=keys) | {
+            "COUNTERFOIL_OPERATOR_KEY": keys["oper"],
+            "SHOP_ADMIN_URL": self.database_url(ADMIN),
+        }
+
+    def program(self, name: str, environment: dict[str, str]) -> Program:
+        return Program(
+            name=f"example-{name}",
+            argv=[sys.executable, "-m", "example", name],
+            log=self.installation.log / f"example-{name}.log",
+            environment=environment,
+            rank=RANK,
+        )

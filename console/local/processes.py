@@ -1,0 +1,284 @@
+"""Child processes: start one, wait for it, stop it, and find those that a dead parent left behind.
+
+A process is known by its id *and* the moment it started, because ids are used again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from console.local.keys import write_private
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """The operating-system user that a program runs as when it may not be root."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What to run, as whom, and how to end it. Programs of a higher rank start later and end earlier."""
+
+    name: str
+    argv: list[str]
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    account: Account | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    grace_s: float = 10.0
+    rank: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    program: Program
+    process: subprocess.Popen[bytes]
+    started_at: float
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+
+class ProcessFailed(Exception):
+    """A program did not do what the others need; the message is the sentence a person reads."""
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    """The arguments of `subprocess` that drop root and every group of root."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def spawn(program: Program) -> Child:
+    """Start a program in a session of its own: Ctrl-C reaches the supervisor alone."""
+    descriptor = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(descriptor, "ab") as log:
+        process = subprocess.Popen(
+            program.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(program.environment),
+            start_new_session=True,
+            **as_account(program.account),
+        )
+    return Child(program=program, process=process, started_at=time.monotonic())
+
+
+def stop(children: list[Child]) -> None:
+    """Ask all of them, wait for each, then kill what is left of its session."""
+    for child in children:
+        if child.running():
+            child.process.send_signal(child.program.stop_signal)
+    for child in children:
+        with suppress(subprocess.TimeoutExpired):
+            child.process.wait(child.program.grace_s)
+        _kill_session(child.process.pid)
+        child.process.wait()
+
+
+def _kill_session(pid: int) -> None:
+    # The children of a child that died die with it: a pool whose master is gone takes no more work.
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def tail(log: Path, lines: int = 5) -> str:
+    """The last words of a program that would not start."""
+    if not log.exists():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def wait_until(ready: Callable[[], bool], *, within_s: float, every_s: float = 0.05) -> bool:
+    """Ask `ready()` until it is true or the time is over."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if ready():
+            return True
+        time.sleep(every_s)
+    return False
+
+
+# Supervision
+
+
+class Ended(Exception):
+    """Somebody asked us to stop."""
+
+
+class Supervisor:
+    """Starts programs in order, starts again what falls over, ends everything in the opposite order.
+
+    Signals only set a mark, which is looked at between two steps, so no child can be started and then forgotten.
+    """
+
+    def __init__(self, *, record: Path, say: Callable[[str], None]) -> None:
+        self.record = record
+        self.say = say
+        self.ending = False
+        self.children: list[Child] = []
+        self.waiting: list[tuple[float, Program]] = []
+        self.failures: dict[str, int] = {}
+
+    def end(self, *_: object) -> None:
+        self.ending = True
+
+    def go_on(self) -> None:
+        if self.ending:
+            raise Ended
+
+    def start(self, program: Program) -> Child:
+        self.go_on()
+        child = spawn(program)
+        self.children.append(child)
+        remember(self.record, self.children)
+        return child
+
+    def finish(self, program: Program, *, within_s: float) -> None:
+        """Run a program to its end; anything but success stops the start."""
+        child = self.start(program)
+        if not self.wait(lambda: not child.running(), within_s=within_s):
+            raise ProcessFailed(f"{program.name} was not done after {within_s:.0f} s; see {program.log}.")
+        self.children.remove(child)
+        if child.process.returncode != 0:
+            raise ProcessFailed(f"{program.name} failed: {tail(program.log, 3)}\nSee {program.log}.")
+
+    def wait(self, ready: Callable[[], bool], *, within_s: float) -> bool:
+        def asked() -> bool:
+            self.go_on()
+            return ready()
+
+        return wait_until(asked, within_s=within_s)
+
+    def watch(self) -> None:
+        """Until somebody asks us to stop."""
+        while not self.ending:
+            self.look(time.monotonic())
+            time.sleep(0.2)
+
+    def look(self, now: float) -> None:
+        for child in [child for child in self.children if not child.running()]:
+            self.children.remove(child)
+            _kill_session(child.process.pid)
+            self.waiting.append((now + self._patience(child, now), child.program))
+        for due, program in [row for row in self.waiting if row[0] <= now]:
+            self.waiting.remove((due, program))
+            self.start(program)
+
+    def _patience(self, child: Child, now: float) -> float:
+        """One second, then twice as long each time, up to half a minute; a minute of good work wipes the slate."""
+        name = child.program.name
+        held = now - child.started_at >= 60
+        self.failures[name] = 1 if held else self.failures.get(name, 0) + 1
+        pause = min(2.0 ** (self.failures[name] - 1), 30.0)
+        self.say(
+            f"{name} stopped unexpectedly ({child.process.returncode}); again in {pause:.0f} s. See {child.program.log}"
+        )
+        return pause
+
+    def stop_all(self) -> None:
+        self.waiting.clear()
+        for rank in sorted({child.program.rank for child in self.children}, reverse=True):
+            stop([child for child in self.children if child.program.rank == rank])
+        self.children.clear()
+        self.record.unlink(missing_ok=True)
+
+
+# What is running, written down so that the next start can clear it away.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    process: psutil.Process
+    stop_signal: signal.Signals
+    grace_s: float
+    rank: int
+
+
+def remember(record: Path, children: list[Child]) -> None:
+    """Write down who runs. A crash before this line leaves at most the newest child unknown."""
+    rows = []
+    for child in children:
+        try:
+            started = psutil.Process(child.process.pid).create_time()
+        except psutil.NoSuchProcess:
+            continue
+        program = child.program
+        row = {"name": program.name, "pid": child.process.pid, "started": started, "rank": program.rank}
+        rows.append(row | {"signal": program.stop_signal.name, "grace_s": program.grace_s})
+    write_private(record, json.dumps(rows, indent=1))
+
+
+def leftovers(record: Path) -> list[Leftover]:
+    """The processes of the last run that are still alive."""
+    found = []
+    for row in json.loads(record.read_text() or "[]") if record.exists() else []:
+        for process in _same(row["pid"], row["started"]):
+            stop_signal = signal.Signals[row["signal"]]
+            found.append(Leftover(process=process, stop_signal=stop_signal, grace_s=row["grace_s"], rank=row["rank"]))
+    return found
+
+
+def _same(pid: int, started: float) -> list[psutil.Process]:
+    """The process if it is the very one, or what is left of its session if it is gone."""
+    try:
+        process = psutil.Process(pid)
+        if not has_ended(process):
+            return [process] if abs(process.create_time() - started) < 0.05 else []
+    except psutil.NoSuchProcess:
+        pass
+    return [orphan for orphan in psutil.process_iter(["create_time"]) if _belongs(orphan, pid, started)]
+
+
+def _belongs(process: psutil.Process, session: int, started: float) -> bool:
+    try:
+        return process.pid != session and os.getsid(process.pid) == session and process.create_time() >= started
+    except (OSError, psutil.Error):
+        return False
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Gone, or dead and not yet collected: where nobody collects orphans, that is how they stay."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def stop_leftovers(record: Path) -> int:
+    """End what a killed supervisor left running, in the order in which it would have ended it."""
+    found = leftovers(record)
+    for rank in sorted({leftover.rank for leftover in found}, reverse=True):
+        _end([leftover for leftover in found if leftover.rank == rank])
+    record.unlink(missing_ok=True)
+    return len(found)
+
+
+def _end(found: list[Leftover]) -> None:
+    for leftover in found:
+        with suppress(psutil.NoSuchProcess):
+            leftover.process.send_signal(leftover.stop_signal)
+    for leftover in found:
+        if not wait_until(partial(has_ended, leftover.process), within_s=leftover.grace_s):
+            with suppress(psutil.NoSuchProcess):
+                leftover.process.kill()

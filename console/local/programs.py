@@ -1,0 +1,60 @@
+"""The product's processes, as `up` and the tests start them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from console.local.installation import ROOT
+from console.local.processes import Program
+
+RANK = 1
+CELERY = ("celery", "--app", "console.celery", "--quiet")
+
+
+def web(*, port: int, environment: Mapping[str, str], log: Path) -> Program:
+    """Pages, API and streams on one port; the only process with a pool of connections."""
+    options = ["--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--log-level", "warning"]
+    options += ["--timeout-graceful-shutdown", "3", "--no-server-header", "--no-proxy-headers"]
+    words = ["uvicorn", "console.asgi:application", "--http", "console.web.http_protocol:TimedHttp", *options]
+    return _module("web", words, environment=dict(environment) | {"COUNTERFOIL_POOL": "1"}, log=log, grace_s=8)
+
+
+def worker(*, environment: Mapping[str, str], log: Path, processes: int = 2) -> Program:
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
+    words = [*CELERY, "worker", "--concurrency", str(processes), *quiet]
+    return _module("worker", words, environment=environment, log=log, grace_s=20)
+
+
+def beat(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Ticks are all that beat has, so its memory is enough, and there is no file that a crash could damage."""
+    words = [*CELERY, "beat", "--scheduler", "console.beat:Ticks", "--pidfile=", "--loglevel", "WARNING"]
+    return _module("beat", words, environment=environment, log=log, grace_s=5)
+
+
+def sequencer(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Gives events their places in the log; told the address of its own role, it knows no other."""
+    return command("sequencer", environment=environment, log=log)
+
+
+def eraser(*, environment: Mapping[str, str], log: Path) -> Program:
+    """Destroys what two people have decided to erase; told the addresses of its own role, it knows no other."""
+    return command("eraser", environment=environment, log=log)
+
+
+def command(*words: str, environment: Mapping[str, str], log: Path) -> Program:
+    """A `manage.py` command."""
+    argv = [sys.executable, str(ROOT / "manage.py"), *words]
+    return Program(name=words[0], argv=argv, log=log / f"{words[0]}.log", environment=environment, rank=RANK)
+
+
+def _module(name: str, words: list[str], *, environment: Mapping[str, str], log: Path, grace_s: float) -> Program:
+    return Program(
+        name=name,
+        argv=[sys.executable, "-m", *words],
+        log=log / f"{name}.log",
+        environment=dict(environment) | {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "console.settings"},
+        grace_s=grace_s,
+        rank=RANK,
+    )

@@ -1,0 +1,261 @@
+"""The steps of a start on one machine, in their order. `console/management/commands/up.py` holds the rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from console.local import live_example, programs
+from console.local.installation import DATABASE, KEYS_DATABASE, ROOT, Embedded, Installation, embedded, keep_environment
+from console.local.live_example import Shop
+from console.local.processes import Child, ProcessFailed, Supervisor, tail
+from console.local.servers import APP, ERASER, OWNER, SEQUENCER, ServerFailed
+
+PREPARE_WITHIN_S = 300.0
+OWNERS = ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL")
+ERASERS = ("DATABASE_ERASER_URL", "KEYS_DATABASE_ERASER_URL")
+OTHER_ROLES = frozenset({*OWNERS, *ERASERS, "DATABASE_SEQUENCER_URL"})
+"""Addresses that only one process each is told, as its own."""
+ANSWER_WITHIN_S = 60.0
+OUTSIDE = (*OWNERS, "DATABASE_SEQUENCER_URL", "KEYS_DATABASE_URL", *ERASERS)
+
+
+@dataclass(kw_only=True)
+class Startup:
+    """What one start knows; each step adds to it."""
+
+    installation: Installation
+    supervisor: Supervisor
+    port: int
+    example: bool
+    outside: frozenset[str] = field(default_factory=lambda: frozenset(os.environ["COUNTERFOIL_OUTSIDE"].split()))
+    servers: Embedded | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    sign_in: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.environment["COUNTERFOIL_PUBLIC_URL"]
+
+    @property
+    def local_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def tenant(self) -> str:
+        return live_example.TENANT if self.example else "main"
+
+    def begin(self) -> None:
+        self.check_outside()
+        self.start_servers()
+        self.environment = self.addresses()
+        keep_environment(self.installation, self.environment)
+        self.prepare()
+        self.start_web()
+        self.start_product()
+        if self.example:
+            self.start_example()
+
+    # Servers
+
+    def start_servers(self) -> None:
+        """Our own, unless both are elsewhere; the example's shop always lives in our own."""
+        if self.outside >= {"DATABASE_URL", "REDIS_URL"} and not self.example:
+            return
+        users = live_example.broker_users(live_example.words(self.installation)) if self.example else ()
+        self.servers = embedded(self.installation, users=users)
+        postgres, valkey = self.servers.postgres, self.servers.valkey
+        postgres.stop_orphan()
+        postgres.initialise()
+        valkey.initialise()
+        database, broker = self.supervisor.start(postgres.program()), self.supervisor.start(valkey.program())
+        postgres.wait(database)
+        valkey.wait(broker)
+        postgres.make_roles()
+        postgres.make_database(DATABASE)
+        postgres.make_database(KEYS_DATABASE)
+
+    def addresses(self) -> dict[str, str]:
+        """What commands and processes of the product are told; addresses from outside win."""
+        own: dict[str, str] = {}
+        if self.servers is not None:
+            own = {
+                "DATABASE_URL": self.servers.postgres.url(APP, DATABASE),
+                "DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, DATABASE),
+                "KEYS_DATABASE_URL": self.servers.postgres.url(APP, KEYS_DATABASE),
+                "KEYS_DATABASE_OWNER_URL": self.servers.postgres.url(OWNER, KEYS_DATABASE),
+                "DATABASE_SEQUENCER_URL": self.servers.postgres.url(SEQUENCER, DATABASE),
+                "DATABASE_ERASER_URL": self.servers.postgres.url(ERASER, DATABASE),
+                "KEYS_DATABASE_ERASER_URL": self.servers.postgres.url(ERASER, KEYS_DATABASE),
+                "REDIS_URL": self.servers.valkey.url(),
+            }
+        told = {
+            "COUNTERFOIL_SECRETS_DIR": os.environ["COUNTERFOIL_SECRETS_DIR"],
+            "COUNTERFOIL_PUBLIC_URL": os.environ.get("COUNTERFOIL_PUBLIC_URL", f"http://localhost:{self.port}"),
+            "COUNTERFOIL_EXPORTS": os.environ["COUNTERFOIL_EXPORTS"],
+        }
+        return own | {name: os.environ[name] for name in self.elsewhere()} | told
+
+    def elsewhere(self) -> list[str]:
+        """The addresses that somebody set; an owner's address alone means nothing. Keys go where the record goes."""
+        outside = OUTSIDE if "DATABASE_URL" in self.outside else ()
+        return [*sorted(self.outside), *outside]
+
+    def check_outside(self) -> None:
+        """Before anything is started: do the addresses that somebody set lead anywhere?"""
+        missing = [name for name in self.elsewhere() if name not in os.environ]
+        if missing:
+            raise ServerFailed(f"DATABASE_URL is set: set {missing[0]} too; see docs/deploy.md.")
+        for name in self.elsewhere():
+            if name == "REDIS_URL":
+                _check_broker(os.environ[name])
+            else:
+                _check_database(name, os.environ[name])
+
+    # The product
+
+    def prepare(self) -> None:
+        owner = self.product_environment() | {name: self.environment[name] for name in OWNERS}
+        prepare = programs.command("prepare_database", environment=owner, log=self.installation.log)
+        self.supervisor.finish(prepare, within_s=PREPARE_WITHIN_S)
+        self.supervisor.go_on()
+        self.sign_in = self.first_people()
+
+    def first_people(self) -> dict[str, Any]:
+        """Who may sign in, and the first keys: made once, and kept in a private file.
+
+        `bootstrap` writes its secrets before it commits. If we die in between or right after, the draft is there, and
+        whether the tenant is there too says if it counts.
+        """
+        file = self.installation.sign_in_file(self.tenant)
+        draft = file.with_suffix(".draft")
+        if not file.exists():
+            if not self.tenant_exists():
+                self.bootstrap(draft)
+            elif not draft.exists():
+                return self.strangers()
+            draft.rename(file)
+        known: dict[str, Any] = json.loads(file.read_text())
+        return known
+
+    def tenant_exists(self) -> bool:
+        with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+            found = connection.execute("SELECT 1 FROM ledger_tenant WHERE slug = %s", [self.tenant])
+            return found.fetchone() is not None
+
+    def bootstrap(self, draft: Path) -> None:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            answer = subprocess.run(
+                [sys.executable, str(ROOT / "manage.py"), "bootstrap", "--tenant", self.tenant, "--json"],
+                env=self.product_environment(),
+                stdout=file,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        if answer.returncode != 0:
+            raise ProcessFailed(f"The tenant {self.tenant} could not be made: {_last_line(answer.stderr)}")
+
+    def strangers(self) -> dict[str, Any]:
+        """The tenant was made elsewhere: its people know their passwords, but the example has no keys."""
+        if self.example:
+            raise ProcessFailed(
+                f"The tenant {self.tenant} is of another installation with other keys: use --no-example."
+            )
+        return {"people": [], "keys": {}}
+
+    def product_environment(self) -> dict[str, str]:
+        """Never the address of another role: nothing that runs all day may change a table, or seal the log."""
+        known = dict(os.environ) | self.environment | {"PYTHONUNBUFFERED": "1"}
+        return {name: value for name, value in known.items() if name not in OTHER_ROLES}
+
+    def start_web(self) -> None:
+        environment, log = self.product_environment(), self.installation.log
+        web = self.supervisor.start(programs.web(port=self.port, environment=environment, log=log))
+        if not self.supervisor.wait(lambda: self.answers(web), within_s=ANSWER_WITHIN_S):
+            raise ProcessFailed(
+                f"The web process did not answer within {ANSWER_WITHIN_S:.0f} s; see {web.program.log}."
+            )
+
+    def answers(self, web: Child) -> bool:
+        if not web.running():
+            raise ProcessFailed(f"The web process stopped: {tail(web.program.log, 2)}\nSee {web.program.log}.")
+        try:
+            urllib.request.urlopen(f"{self.local_url}/healthz", timeout=5).close()
+        except urllib.error.HTTPError as refusal:
+            return refusal.code < 500
+        except OSError:
+            return False
+        return True
+
+    def start_product(self) -> None:
+        environment, log = self.product_environment(), self.installation.log
+        # It opens nothing that is sealed, so it is not told where the keys are.
+        sealing = environment | {"DATABASE_URL": self.environment["DATABASE_SEQUENCER_URL"], "KEYS_DATABASE_URL": ""}
+        self.supervisor.start(programs.sequencer(environment=sealing, log=log))
+        erasing = dict(
+            zip(("DATABASE_URL", "KEYS_DATABASE_URL"), (self.environment[name] for name in ERASERS), strict=True)
+        )
+        self.supervisor.start(programs.eraser(environment=environment | erasing, log=log))
+        self.supervisor.start(programs.worker(environment=environment, log=log))
+        self.supervisor.start(programs.beat(environment=environment, log=log))
+
+    # The example
+
+    def start_example(self) -> None:
+        assert self.servers is not None
+        shop = Shop(installation=self.installation, postgres=self.servers.postgres, broker=self.servers.valkey)
+        shop.make()
+        keys = self.sign_in["keys"]
+        setup = shop.setup_environment(console_url=self.url, keys=keys)
+        for name in ("setup", "register"):
+            self.supervisor.finish(shop.program(name, setup), within_s=90)
+        told = shop.environment(console_url=self.url, keys=keys)
+        for name in ("consumer", "executor", "agent"):
+            self.supervisor.start(shop.program(name, told))
+
+    def welcome(self) -> str:
+        people = [f"    {row['username']:<28} {row['password']}" for row in self.sign_in["people"]]
+        kept = self.installation.sign_in_file(self.tenant)
+        lines = [f"Counterfoil is ready: {self.url}"]
+        lines += ["  sign in as", *people, f"  these and the keys are kept in {kept}"] if people else []
+        return "\n".join([*lines, f"  logs are in {self.installation.log}", "  Ctrl-C stops everything"])
+
+
+def _check_database(name: str, url: str) -> None:
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            version = connection.info.server_version // 10000
+    except psycopg.Error as error:
+        raise ServerFailed(f"{name} does not lead to a database: {_first_line(error)}") from None
+    if not 15 <= version <= 18:
+        raise ServerFailed(f"{name} leads to PostgreSQL {version}: 15 to 18 is needed.")
+
+
+def _check_broker(url: str) -> None:
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise ServerFailed(f"REDIS_URL does not lead to a broker: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rsplit("\n", 1)[-1]

@@ -1,0 +1,176 @@
+"""From the record to what people are told: read up to a durable place, written in the same transaction.
+
+A tick that is lost is made up by the next one, and a worker that dies has read nothing. Each event is read once: the
+place moves with what was written, and events that became visible late are found by looking back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from approvals.requests.queries import approvals as approvals_queries
+from console.notifications import operations as notifications_operations
+from console.notifications import queries as notifications_queries
+from console.notifications import sending
+from console.notifications.facts import UNKNOWN
+from console.notifications.operations import LOOK_BACK, Told
+from console.notifications.recipients import Crowd, Scene, audience, crowd
+from console.notifications.routing import route
+from console.notifications.rules import AUDIENCES, SUBJECTS, Audience, Happening, Occasion, occasion, weight
+from ledger.actions.queries import actions
+from ledger.db import tenancy
+from ledger.record.operations import SYSTEM_ACTOR
+from ledger.record.queries import events as events_queries
+
+AT_A_TIME = 300
+_PERSONAL = frozenset({Audience.NAMED, Audience.ASKER})
+# What asks for a decision and was told nobody after so long was missed; it is told now.
+_MISSED = (timedelta(minutes=2), timedelta(hours=6))
+
+
+def gather(tenant: Any, *, at: datetime) -> int:
+    """Write what the newest events give to tell; how many events were read."""
+    with tenancy(tenant.id):
+        cursor = notifications_operations.begin_reading(tenant_id=tenant.id, at=at)
+        if cursor is None:
+            return 0
+        known = [UUID(each) for each in cursor.recent]
+        since = cursor.read_to - LOOK_BACK
+        events = events_queries.happenings(tenant.id, SUBJECTS, after=since, but=known, limit=AT_A_TIME)
+        _tell(tenant, [*_scenes(tenant.id, events), *_missed(tenant.id, at=at), *_unknown(tenant.id, at=at)], at=at)
+        read_to = max([cursor.read_to, *(event.recorded_at for event, _ in events)])
+        recent = events_queries.recorded_since(
+            tenant.id, {*known, *(event.id for event, _ in events)}, read_to - LOOK_BACK
+        )
+        notifications_operations.end_reading(tenant_id=tenant.id, read_to=read_to, recent=recent)
+    return len(events)
+
+
+def _scenes(tenant_id: UUID, events: Sequence[tuple[Any, dict[str, Any]]]) -> list[tuple[UUID, datetime, str, Scene]]:
+    """(event, when, kind of subject, scene) of what somebody is told of."""
+    found = [
+        (event, detail, what)
+        for event, detail in events
+        if (what := occasion(Happening(event.subject_kind, event.kind, event.from_state, event.state))) is not None
+    ]
+    about = {_approval_of(tenant_id, event, detail) for event, detail, _ in found}
+    approvals = {
+        each.id: each for each in approvals_queries.approvals_by_id(tenant_id, {each for each in about if each})
+    }
+    return [
+        (
+            event.id,
+            event.at,
+            event.subject_kind,
+            Scene(
+                what,
+                event.subject_id,
+                event.actor_id,
+                detail,
+                approvals.get(_approval_of(tenant_id, event, detail) or event.subject_id),
+            ),
+        )
+        for event, detail, what in found
+    ]
+
+
+def _approval_of(tenant_id: UUID, event: Any, detail: dict[str, Any]) -> UUID | None:
+    if event.subject_kind == "approval":
+        return UUID(str(event.subject_id))
+    named = detail.get("approval_id")
+    return UUID(str(named)) if named else None
+
+
+def _missed(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, Scene]]:
+    """Approvals that wait and of which nobody was told: whoever wrote them was slower than we look back, or those
+    who may decide came later.
+    """
+    least, most = _MISSED
+    waiting = [
+        each for each in approvals_queries.approvals(tenant_id, limit=200) if at - most < each.requested_at < at - least
+    ]
+    told = (
+        notifications_queries.told_of(tenant_id, [each.id for each in waiting], Occasion.REQUESTED)
+        if waiting
+        else set()
+    )
+    missed = [each for each in waiting if each.id not in told]
+    if not missed:
+        return []
+    asked, people = (
+        events_queries.entered(tenant_id, [each.id for each in missed], "REQUESTED"),
+        crowd(tenant_id, at=at),
+    )
+    scenes = [
+        (asked[each.id], each.requested_at, "approval", Scene(Occasion.REQUESTED, each.id, SYSTEM_ACTOR, {}, each))
+        for each in missed
+    ]
+    return [each for each in scenes if audience(tenant_id, each[3], people)]
+
+
+def _unknown(tenant_id: UUID, *, at: datetime) -> list[tuple[UUID, datetime, str, Scene]]:
+    """Actions whose outcome has not been known for a while and of which nobody was told.
+
+    Their events are not gathered: most are known again a moment later, and there are as many as there are actions.
+    """
+    least, most = _MISSED
+    found = [
+        each
+        for state in UNKNOWN
+        for each in actions.actions(tenant_id, state=state, limit=200)
+        if at - most < each.changed_at < at - least
+    ]
+    told = notifications_queries.told_of(tenant_id, [each.id for each in found], Occasion.UNKNOWN) if found else set()
+    fresh = [each for each in found if each.id not in told]
+    if not fresh:
+        return []
+    events = {state: events_queries.entered(tenant_id, [each.id for each in fresh], state) for state in UNKNOWN}
+    return [
+        (
+            events[each.state][each.id],
+            each.changed_at,
+            "action",
+            Scene(Occasion.UNKNOWN, each.id, SYSTEM_ACTOR, {}, None),
+        )
+        for each in fresh
+    ]
+
+
+def _tell(tenant: Any, scenes: Sequence[tuple[UUID, datetime, str, Scene]], *, at: datetime) -> None:
+    if not scenes:
+        return
+    people = crowd(tenant.id, at=at)
+    told = [each for scene in scenes for each in _told(tenant.id, scene, people)]
+    notifications_operations.tell_in_console(tenant_id=tenant.id, told=told, at=at)
+    wanted, wishes = notifications_queries.settings(tenant.id), notifications_queries.wishes(tenant.id)
+    since = at - timedelta(minutes=wanted.digest_min)
+    for channel in sending.ways_out(tenant):
+        many = notifications_queries.lately(tenant.id, channel, since=since)
+        for each in told:
+            if not _goes_by(channel, each, people):
+                continue
+            wish = wishes.get(each.actor) if each.actor else None
+            before = many.get(each.actor, 0)
+            way = route(channel, each.risk, settings=wanted, wish=wish, lately=before, at=at)
+            if way is not None:
+                notifications_operations.send_later(tenant_id=tenant.id, told=each, channel=channel, route=way, at=at)
+                many[each.actor] = before + (way.manner == "now")
+
+
+def _goes_by(channel: str, told: Told, people: Crowd) -> bool:
+    """Mail goes to persons who have an address; a room hears what is for all, and a machine of everything."""
+    if channel == "email":
+        return told.actor is not None and bool(sending.address(people.members[told.actor].user))
+    return told.actor is None and (channel == "webhook" or AUDIENCES[Occasion(told.kind)] not in _PERSONAL)
+
+
+def _told(tenant_id: UUID, scene: tuple[UUID, datetime, str, Scene], people: Crowd) -> Iterable[Told]:
+    source, at, kind, what = scene
+    risk = weight(what.what, what.approval.risk if what.approval is not None else "")
+    about = what.approval.id if what.approval is not None else what.subject_id
+    about_kind = "approval" if what.approval is not None else kind
+    for actor in [*sorted(audience(tenant_id, what, people)), None]:
+        yield Told(str(what.what), risk, about_kind, about, source, at, actor)

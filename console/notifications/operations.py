@@ -1,0 +1,250 @@
+"""Notices: written once for each thing and channel, claimed by one worker at a time, tried again until they arrive.
+
+A worker that dies between sending and writing that down sends the message twice, under the same id. What the record
+says is read up to a durable place and written in one transaction: a lost hint loses nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+from console.models import Message, Notice, NoticeCursor, NoticeSettings, NoticeWish
+from console.notifications import queries as notifications_queries
+from console.notifications.routing import Route, Settings, Wish, settings_of
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.rules.refusals import Refused
+
+# Seconds until the next attempt; the last one is repeated until the message is given up. Up to a quarter is added by
+# chance, so that what failed together does not come back together.
+PAUSES = (15, 30, 60, 300, 900, 3600)
+MOST_ATTEMPTS = 30
+_JITTER = 0.25
+# Events become visible at commit but are stamped before it; looking back this far finds the late ones.
+LOOK_BACK = timedelta(seconds=60)
+_NAMES = UUID("6f9c1e0a-41a1-4b0e-9d60-3d6a9a5c1f52")
+
+
+class NoSuchNotice(Refused):
+    """There is no such message that could not be delivered."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass(frozen=True)
+class Told:
+    """One thing that one person is told, or a shared channel (`actor` is None)."""
+
+    kind: str
+    risk: str
+    about_kind: str
+    about_id: UUID
+    source: UUID
+    at: datetime
+    actor: UUID | None = None
+
+    def line(self) -> dict[str, str]:
+        """What a message tells of it: ids and a word."""
+        return {
+            "kind": self.kind,
+            "risk": self.risk,
+            "about_kind": self.about_kind,
+            "about": str(self.about_id),
+            "source": str(self.source),
+        }
+
+
+def write(*, tenant_id: UUID, alarms: Iterable[Any], channels: Iterable[str], at: datetime) -> None:
+    """See to it that every standing alarm is told by every channel."""
+    Notice.objects.bulk_create(
+        [
+            Notice(
+                tenant_id=tenant_id,
+                id=ledger.new_id(at),
+                topic="alarm",
+                channel=channel,
+                kind=alarm.kind,
+                about_id=alarm.id,
+                raised_at=alarm.raised_at,
+                due_at=at,
+            )
+            for alarm in alarms
+            for channel in channels
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def begin_reading(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
+    """Where the reading of the record stands, locked for this worker; None while another one reads."""
+    NoticeCursor.objects.get_or_create(tenant_id=tenant_id, defaults={"read_to": at - LOOK_BACK})
+    here = NoticeCursor.objects.filter(tenant_id=tenant_id)
+    return here.select_for_update(skip_locked=True).first()
+
+
+def end_reading(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID]) -> None:
+    """Write down up to where the record was read, in the transaction that wrote what came of it."""
+    NoticeCursor.objects.filter(tenant_id=tenant_id).update(read_to=read_to, recent=[str(each) for each in recent])
+
+
+def tell_in_console(*, tenant_id: UUID, told: Iterable[Told], at: datetime) -> None:
+    """Put each on its person's list, once."""
+    Message.objects.bulk_create(
+        [
+            Message(
+                tenant_id=tenant_id,
+                id=ledger.new_id(at),
+                actor_id=each.actor,
+                kind=each.kind,
+                risk=each.risk,
+                about_kind=each.about_kind,
+                about_id=each.about_id,
+                source_id=each.source,
+                raised_at=each.at,
+            )
+            for each in told
+            if each.actor is not None
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def send_later(*, tenant_id: UUID, told: Told, channel: str, route: Route, at: datetime) -> None:
+    """Write what is to go out: a message of its own, or a line of the digest that ends then."""
+    if route.manner == "digest" and _joined(tenant_id, told, channel, route):
+        return
+    digest = route.manner == "digest"
+    about = f"{channel}/{told.actor}/{route.due_at.isoformat() if digest else told.source}"
+    Notice.objects.bulk_create(
+        [
+            Notice(
+                tenant_id=tenant_id,
+                id=ledger.new_id(at),
+                topic="approval",
+                channel=channel,
+                kind="digest" if digest else told.kind,
+                about_id=uuid5(_NAMES, about),
+                actor_id=told.actor,
+                risk=told.risk,
+                lines=[told.line()],
+                raised_at=told.at,
+                due_at=route.due_at,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _joined(tenant_id: UUID, told: Told, channel: str, route: Route) -> bool:
+    about = uuid5(_NAMES, f"{channel}/{told.actor}/{route.due_at.isoformat()}")
+    open_one = Notice.objects.filter(
+        tenant_id=tenant_id, about_id=about, channel=channel, attempts=0, sent_at__isnull=True
+    )
+    row = open_one.select_for_update().first()
+    if row is None:
+        return False
+    if all(line["source"] != str(told.source) for line in row.lines):
+        _here(row).update(lines=[*row.lines, told.line()])
+    return True
+
+
+def claim(*, tenant_id: UUID, topic: str = "alarm", at: datetime) -> Notice | None:
+    """The next message that is due, for this worker; should it die, the message is due again after a pause."""
+    with tenancy(tenant_id):
+        due = Notice.objects.filter(
+            tenant_id=tenant_id, topic=topic, sent_at__isnull=True, given_up_at__isnull=True, due_at__lte=at
+        )
+        row = due.select_for_update(skip_locked=True).order_by("due_at").first()
+        if row is not None:
+            row.attempts += 1
+            row.due_at = at + _pause(row.attempts)
+            _here(row).update(attempts=row.attempts, due_at=row.due_at)
+        return row
+
+
+def _pause(attempts: int) -> timedelta:
+    chance = secrets.randbelow(1001) / 1000
+    return timedelta(seconds=PAUSES[min(attempts, len(PAUSES)) - 1] * (1 + _JITTER * chance))
+
+
+def answered(*, notice: Notice, fault: str, gone: bool = False, at: datetime) -> None:
+    """Write down that a message has arrived, or what was wrong; `gone` is an address that wants nothing any more."""
+    with tenancy(notice.tenant_id):
+        if not fault:
+            _here(notice).update(sent_at=at, fault="")
+        else:
+            over = at if gone or notice.attempts >= MOST_ATTEMPTS else None
+            _here(notice).update(fault=fault[:200], given_up_at=over)
+
+
+def send_again(*, tenant_id: UUID, notice_id: UUID, by: ledger.Actor, at: datetime) -> Notice:
+    """Try a message that was given up once more, from the beginning and under the same id."""
+    row = Notice.objects.select_for_update().filter(tenant_id=tenant_id, id=notice_id).first()
+    if row is None or row.given_up_at is None:
+        raise NoSuchNotice
+    _here(row).update(given_up_at=None, attempts=0, due_at=at)
+    _note(tenant_id, "notice_sent_again", {"notice_id": str(row.id), "channel": row.channel}, by=by, at=at)
+    return row
+
+
+def see(*, tenant_id: UUID, actor_id: UUID, about: UUID | None = None, upto: UUID | None = None, at: datetime) -> int:
+    """A person has seen what they are told: about one thing, or all of it up to one message; how many that were."""
+    mine = Message.objects.filter(tenant_id=tenant_id, actor_id=actor_id, read_at__isnull=True)
+    if about is not None:
+        mine = mine.filter(about_id=about)
+    if upto is not None:
+        mine = mine.filter(id__lte=upto)
+    return mine.update(read_at=at)
+
+
+def set_settings(*, tenant_id: UUID, document: dict[str, Any], by: ledger.Actor, at: datetime) -> Settings:
+    """What the tenant wants told from now on."""
+    chosen = settings_of(document)
+    before = notifications_queries.settings(tenant_id)
+    NoticeSettings.objects.update_or_create(
+        tenant_id=tenant_id, defaults={"document": chosen.document(), "changed_at": at}
+    )
+    said = {"from": before.document(), "to": chosen.document()}
+    _note(tenant_id, "notice_settings_changed", said, by=by, at=at)
+    return chosen
+
+
+def set_wish(*, tenant_id: UUID, actor_id: UUID, wish: Wish, at: datetime) -> None:
+    """How somebody wants their own mail; theirs alone, and no part of the record."""
+    quiet = wish.quiet
+    NoticeWish.objects.update_or_create(
+        tenant_id=tenant_id,
+        actor_id=actor_id,
+        defaults={
+            "email": dict(wish.email),
+            "digest_min": wish.digest_min,
+            "quiet_from": quiet.begin if quiet else None,
+            "quiet_until": quiet.end if quiet else None,
+            "zone": quiet.zone if quiet else "UTC",
+            "urgent_passes": wish.urgent_passes,
+            "changed_at": at,
+        },
+    )
+
+
+def forget(*, tenant_id: UUID, before: datetime) -> None:
+    """Drop what was read or has arrived, or was given up, before a moment."""
+    Message.objects.filter(tenant_id=tenant_id, raised_at__lt=before).delete()
+    old = Notice.objects.filter(tenant_id=tenant_id, topic="approval", raised_at__lt=before)
+    old.filter(sent_at__isnull=False).delete()
+    old.filter(given_up_at__isnull=False).delete()
+
+
+def _note(tenant_id: UUID, kind: str, detail: dict[str, Any], *, by: ledger.Actor, at: datetime) -> None:
+    head = ledger.lock(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
+    ledger.append(head, ledger.Happening(kind=kind, detail=detail), actor=by, at=at)
+
+
+def _here(row: Notice) -> Any:
+    return Notice.objects.filter(tenant_id=row.tenant_id, id=row.id)

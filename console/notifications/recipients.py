@@ -1,0 +1,155 @@
+"""Who is concerned by what happened: people of the tenant, by the roster, the thread and the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.voting.operations import eligibility
+from approvals.voting.queries import approvers as approvers_read
+from approvals.voting.queries import votes
+from console.accounts import queries as directory
+from console.api.auth import roles_of
+from console.notifications.rules import AUDIENCES, Audience, Occasion
+from reviews.cases.rules.resolutions import refuse_second
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One event with what it is about: the approval, if it is about one, and the event's own words."""
+
+    what: Occasion
+    subject_id: UUID
+    actor_id: UUID
+    detail: Mapping[str, Any]
+    approval: Any
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The people of a tenant, loaded once: members by pseudonym, and who may decide."""
+
+    members: Mapping[UUID, Any]
+    approvers: tuple[Any, ...]
+    at: datetime
+
+
+def crowd(tenant_id: UUID, *, at: datetime) -> Crowd:
+    """Everybody with a place in the tenant and an account that is open."""
+    here = {
+        each.actor_id: each for each in directory.members(tenant_id) if each.removed_at is None and each.user.is_active
+    }
+    deciders = tuple(each for each in approvers_read.approvers(tenant_id) if each.actor_id in here)
+    return Crowd(here, deciders, at)
+
+
+def audience(tenant_id: UUID, scene: Scene, people: Crowd) -> frozenset[UUID]:
+    """Who is told; whoever did it need not be, and who has left is not."""
+    wanted = _WANTED[AUDIENCES[scene.what]](tenant_id, scene, people)
+    return frozenset(wanted & people.members.keys()) - {scene.actor_id}
+
+
+def _approvers(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may still vote, by the rule of the page and of the vote."""
+    if scene.approval is None:
+        return set()
+    return {place.actor for place in eligibility.of(scene.approval, at=people.at).may_vote}
+
+
+def _escalation(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    group = scene.detail.get("to")
+    return (_of_groups(people, {str(group)}) if group else set()) or _approvers(tenant_id, scene, people)
+
+
+def _alarmed(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if each.is_administrator or each.is_operator}
+
+
+def _named(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    named = scene.detail.get("actors") or [scene.detail.get("to")]
+    return {UUID(str(actor)) for actor in named if actor}
+
+
+def _asker(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    asked = votes.line(tenant_id, UUID(str(scene.detail["question_id"]))) if "question_id" in scene.detail else None
+    return {asked.author} if asked is not None else set()
+
+
+def _involved(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    if scene.approval is None:
+        return set()
+    voted = {each.voter for each in votes.votes_of(tenant_id, scene.approval.id)}
+    wrote = {line.author for line in votes.lines_of(tenant_id, scene.subject_id)}
+    return {*voted, *wrote, *filter(None, (scene.approval.assigned_to, scene.approval.claimed_by))}
+
+
+def _everybody(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return set(people.members)
+
+
+def _operators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    return {actor for actor, each in people.members.items() if each.is_operator}
+
+
+def _settlement_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """By the rule that the page, the API and the confirmation itself go by."""
+    proposer = _person(scene.actor_id, people)
+    return {
+        actor
+        for actor, each in people.members.items()
+        if refuse_second(roles=roles_of(each), is_proposer=_person(actor, people) == proposer) is None
+    }
+
+
+def _administrators(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """A second administrator: neither the human who proposed it nor the one whom it is about."""
+    concerned = {each.person_id for each in people.members.values() if each.id == scene.subject_id}
+    concerned.add(_person(scene.actor_id, people))
+    found = (actor for actor, each in people.members.items() if each.is_administrator)
+    return {actor for actor in found if _person(actor, people) not in concerned}
+
+
+def _record_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may confirm what another asked of the record; `audience` leaves out who asked. What a policy in force asks
+    has been agreed on by two people before.
+    """
+    if scene.detail.get("retention"):
+        return set()
+    return {actor for actor, each in people.members.items() if each.is_compliance}
+
+
+def _key_seconds(tenant_id: UUID, scene: Scene, people: Crowd) -> set[UUID]:
+    """Who may confirm a passkey: another human than its holder, who has enrolled it."""
+    holder = _person(scene.actor_id, people)
+    found = (actor for actor, each in people.members.items() if each.is_reviewer or each.is_administrator)
+    return {actor for actor in found if _person(actor, people) != holder}
+
+
+def _person(actor: UUID, people: Crowd) -> UUID:
+    """The human behind an account; one that has no place here any more is its own."""
+    row = people.members.get(actor)
+    return row.person_id if row is not None and row.person_id is not None else actor
+
+
+def _of_groups(people: Crowd, groups: set[str]) -> set[UUID]:
+    """The group of reviewers is implied for everybody who may decide."""
+    return {each.actor_id for each in people.approvers if "reviewers" in groups or groups & set(each.groups)}
+
+
+_WANTED = {
+    Audience.APPROVERS: _approvers,
+    Audience.ESCALATION: _escalation,
+    Audience.ALARMED: _alarmed,
+    Audience.NAMED: _named,
+    Audience.ASKER: _asker,
+    Audience.INVOLVED: _involved,
+    Audience.EVERYBODY: _everybody,
+    Audience.OPERATORS: _operators,
+    Audience.SETTLEMENT_SECONDS: _settlement_seconds,
+    Audience.ADMINISTRATORS: _administrators,
+    Audience.RECORD_SECONDS: _record_seconds,
+    Audience.KEY_SECONDS: _key_seconds,
+}

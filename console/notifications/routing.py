@@ -1,0 +1,163 @@
+"""By which way, and when, somebody is told of something: pure, so the same facts always lead to the same message.
+
+1. Everybody who is concerned is told in the console at once; nothing turns that off.
+2. The tenant says for each channel outside and each risk: `now`, `digest` or `off`. A person may ask for less or more
+   of their own mail, but what the tenant has turned off stays off.
+3. A digest collects what comes until the next full period of `digest_min` minutes.
+4. Mail waits for the end of the person's quiet hours; what is of high risk does not, unless they say so.
+5. Who has got many single messages within a period gets the rest of it as a digest: a flood is one message (B38).
+6. A webhook is read by a machine: it hears of each event at once, or of none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from ledger.record.rules.refusals import Refused
+
+RISKS: Final = ("LOW", "NORMAL", "HIGH")
+CHANNELS: Final = ("email", "slack", "webhook")
+MANNERS: Final = ("now", "digest", "off")
+AS_THE_TENANT: Final = ""
+PERIODS_MIN: Final = (5, 1440)
+BURST: Final = 20
+_FIRST: Final = {"LOW": "digest", "NORMAL": "now", "HIGH": "now"}
+
+
+class BadSettings(Refused):
+    """These settings of notifications cannot be kept."""
+
+    code = "BAD_NOTICE_SETTINGS"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a tenant wants told, channel by channel and risk by risk."""
+
+    email: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
+    slack: Mapping[str, str] = field(default_factory=lambda: dict(_FIRST))
+    webhook: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, "now"))
+    digest_min: int = 30
+
+    def document(self) -> dict[str, Any]:
+        """The settings as they are stored and shown."""
+        return {**{name: dict(getattr(self, name)) for name in CHANNELS}, "digest_min": self.digest_min}
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Hours in which no mail comes, by the person's own clock; from after until is over midnight."""
+
+    begin: time
+    end: time
+    zone: str = "UTC"
+
+    def over_at(self, at: datetime) -> datetime:
+        """The moment itself where it is not quiet, else the end of these quiet hours."""
+        local = at.astimezone(ZoneInfo(self.zone))
+        now = local.time()
+        over_midnight = self.begin > self.end
+        inside = (now >= self.begin or now < self.end) if over_midnight else self.begin <= now < self.end
+        if not inside:
+            return at
+        day = local.date() + timedelta(days=1 if over_midnight and now >= self.begin else 0)
+        return datetime.combine(day, self.end, ZoneInfo(self.zone)).astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What one person wants of their own mail."""
+
+    email: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RISKS, AS_THE_TENANT))
+    digest_min: int | None = None
+    quiet: Quiet | None = None
+    urgent_passes: bool = True
+
+
+@dataclass(frozen=True)
+class Route:
+    """A message that goes out: alone or collected with others, and not before `due_at`."""
+
+    manner: str
+    due_at: datetime
+
+
+def settings_of(document: Mapping[str, Any]) -> Settings:
+    """The settings in a document; what is left out is as it is without any, what is wrong refuses."""
+    unknown = set(document) - {*CHANNELS, "digest_min"}
+    if unknown:
+        raise BadSettings(f"There is no channel {sorted(unknown)[0]}.")
+    chosen = {name: _manners(name, document.get(name, {})) for name in CHANNELS}
+    return Settings(**chosen, digest_min=_period(document.get("digest_min", Settings().digest_min)))
+
+
+def wish_of(
+    *,
+    email: Mapping[str, str],
+    digest_min: int | None,
+    quiet_from: time | None,
+    quiet_until: time | None,
+    zone: str,
+    urgent_passes: bool,
+) -> Wish:
+    """A person's wish, or `BadSettings`."""
+    if set(email) - set(RISKS) or not set(email.values()) <= {*MANNERS, AS_THE_TENANT}:
+        raise BadSettings("Mail comes as the tenant says, now, in a digest, or not at all.")
+    if (quiet_from is None) != (quiet_until is None) or (quiet_from is not None and quiet_from == quiet_until):
+        raise BadSettings("Quiet hours have a beginning and another end.")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadSettings("There is no such time zone; one looks like Europe/Berlin.") from None
+    return Wish(
+        email={risk: email.get(risk, AS_THE_TENANT) for risk in RISKS},
+        digest_min=None if digest_min is None else _period(digest_min),
+        quiet=Quiet(quiet_from, quiet_until, zone) if quiet_from is not None and quiet_until is not None else None,
+        urgent_passes=urgent_passes,
+    )
+
+
+def route(
+    channel: str, risk: str, *, settings: Settings, wish: Wish | None = None, lately: int = 0, at: datetime
+) -> Route | None:
+    """How this goes out by a channel (rules 2 to 6); None where it does not. `wish` is for a person's own mail."""
+    manner: str = getattr(settings, channel)[risk]
+    if manner == "off" or channel == "webhook":
+        return None if manner == "off" else Route("now", at)
+    if wish is not None and wish.email[risk]:
+        manner = wish.email[risk]
+    if manner == "off":
+        return None
+    if lately >= BURST:
+        manner = "digest"
+    period = wish.digest_min if wish is not None and wish.digest_min is not None else settings.digest_min
+    due = at if manner == "now" else period_end(at, period)
+    passes = wish is None or wish.quiet is None or (risk == "HIGH" and wish.urgent_passes)
+    return Route(manner, due if passes or wish is None or wish.quiet is None else wish.quiet.over_at(due))
+
+
+def period_end(at: datetime, minutes: int) -> datetime:
+    """The end of the period that a moment is in; periods begin at midnight, UTC."""
+    midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    gone = int((at - midnight).total_seconds() // (minutes * 60))
+    return midnight + timedelta(minutes=minutes * (gone + 1))
+
+
+def _manners(channel: str, given: Any) -> dict[str, str]:
+    before = getattr(Settings(), channel)
+    possible = ("now", "off") if channel == "webhook" else MANNERS
+    if not isinstance(given, Mapping) or set(given) - set(RISKS) or not set(given.values()) <= set(possible):
+        raise BadSettings(f"For each risk ({', '.join(RISKS)}), {channel} is one of {', '.join(possible)}.")
+    return {risk: given.get(risk, before[risk]) for risk in RISKS}
+
+
+def _period(minutes: Any) -> int:
+    least, most = PERIODS_MIN
+    if isinstance(minutes, bool) or not isinstance(minutes, int) or not least <= minutes <= most:
+        raise BadSettings(f"A digest collects for {least} to {most} minutes.")
+    return minutes

@@ -1,0 +1,114 @@
+"""The whole story of one action, as its page tells it: headline, axes, trust, timeline, evidence, record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.api.auth import Caller
+from console.pages.actions.action_record import Account, axes, pretty, timeline
+from console.pages.actions.depth_checks import required_checks
+from console.pages.actions.related_actions import kin
+from console.pages.actions.state_comparison import differences
+from console.pages.approvals.context import fields
+from console.pages.cases.decisions import policies_applied
+from console.pages.cases.settlement import settlement_of_action, settlement_of_case
+from console.web import labels
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import outcome_of
+from reviews import queries as after
+from reviews.reporting.operations.reports import report_on, trust_of
+from reviews.reporting.rules import report
+from reviews.verification.rules.verification import VERIFIABLE_IN
+
+
+def story(told: Account, *, caller: Caller) -> dict[str, Any]:
+    """The action page's context."""
+    action, event = told.action, told.history[-1][0]
+    approval = told.approval.state if told.approval else None
+    said = report_on(action, told.entry)
+    return {
+        "row": action,
+        "title": told.title,
+        "headline": _headline(action, told.entry, approval),
+        "report": said.text,
+        "parts": said.parts,
+        "settled": _settled(told),
+        "axes": axes(told),
+        "trust": trust_of(action, told.entry),
+        "policies": policies_applied(told),
+        "cases": _cases(told),
+        "depth": required_checks(told),
+        "timeline": timeline(told),
+        "kin": kin(told),
+        "fields": fields(told),
+        "differences": differences(told),
+        "canonical": (told.payload or b"").decode(),
+        "erased": told.payload is None,
+        "evidence": _evidence(told, caller),
+        "entry": pretty(told.entry),
+        "entry_hash": bytes(event.entry_hash).hex(),
+        "prev_hash": bytes(event.prev).hex() if event.prev else "",
+        "attempts": told.attempts,
+        "run": told.page("actions"),
+        "href": {
+            "session": told.page("session", action.session_id),
+            "run": told.page("run", action.run_id),
+            "approval": told.page("approval", action.approval_id) if action.approval_id else "",
+            "verify": told.page("action-verify", action.id) if _may_verify(action, caller) else "",
+        },
+    }
+
+
+def _headline(action: Any, entry: dict[str, Any], approval: str | None) -> str:
+    """The one line that sums it up, unless the badge beside it says the same."""
+    line = report.headline(State(action.state), entry, outcome=outcome_of(action), approval=approval)
+    return "" if line == labels.outcome(action) else line
+
+
+def _may_verify(action: Any, caller: Caller) -> bool:
+    return "operator" in caller.roles and State(action.state) in VERIFIABLE_IN and not action.settled
+
+
+def _cases(told: Account) -> list[dict[str, Any]]:
+    case = after.case_of(told.action.tenant_id, told.action.id)
+    if case is None:
+        return []
+    label = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    settlement = settlement_of_case(case, told.history)
+    said = settlement.sentence(told.names) if settlement else ""
+    return [
+        {
+            "row": case,
+            "word": label,
+            "href": told.page("case", case.id),
+            "open": case.state != "RESOLVED",
+            "settled": said,
+        }
+    ]
+
+
+def _settled(told: Account) -> dict[str, Any] | None:
+    """How a person ended the action, and what had been found before that."""
+    settlement = settlement_of_action(told.action, lambda: told.history)
+    if settlement is None:
+        return None
+    found = labels.discrepancy(told.action.discrepancy) if told.action.discrepancy else ""
+    return {"said": settlement.sentence(told.names), "at": settlement.at, "found": found}
+
+
+def _evidence(told: Account, caller: Caller) -> list[dict[str, Any]]:
+    """What may be opened by this person: raw output is for compliance only."""
+    return [
+        {
+            "row": each,
+            "kind": labels.EVIDENCE.get(each.purpose, labels.sentence(each.purpose)),
+            "href": told.page("evidence", each.id) if may_open(each, caller) else "",
+        }
+        for each in reversed(evidence_queries.evidence_of(told.action.tenant_id, told.action.id))
+    ]
+
+
+def may_open(evidence: Any, caller: Caller) -> bool:
+    """Raw tool output can hold anything, so only compliance opens it."""
+    return evidence.purpose != "raw_output" or "compliance" in caller.roles

@@ -1,0 +1,283 @@
+"""The account of one action: all that the record holds about it, loaded once, in the words of the pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.urls import reverse
+
+from approvals.agents import queries as agents_read
+from approvals.execution import queries as execution_queries
+from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.queries import votes as votes_queries
+from console.accounts import queries as accounts_queries
+from console.web import labels
+from console.web.action_titles import title
+from ledger.catalogue.rules.contract import Contract
+from ledger.record.operations import SYSTEM_ACTOR
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import parse
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import BY_WORD, Outcome, outcome_of, outcome_of_step
+from reviews import queries as after
+from reviews.cases.rules import runbooks
+from reviews.reporting.rules import report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One action with everything around it; `found` is the newest verification run that read something."""
+
+    slug: str
+    action: Any
+    entry: dict[str, Any]
+    history: list[Any]
+    payload: bytes | None
+    approval: Any
+    votes: list[Any]
+    attempts: list[Any]
+    observations: list[Any]
+    runs: list[Any]
+    found: dict[str, Any]
+    contract: Contract
+    names: dict[UUID, str]
+
+    @property
+    def title(self) -> str:
+        return title(self.action.operation_kind, self.action.target, arguments(self.payload))
+
+    def page(self, name: str, *args: Any) -> str:
+        """The address of a page in this tenant."""
+        return reverse(name, args=[self.slug, *args])
+
+
+def names(tenant_id: UUID) -> dict[UUID, str]:
+    """What every pseudonym of the record is called: people, machines, agents and the console itself."""
+    agents = {agent.id: agent.agent_id for agent in agents_read.agents(tenant_id)}
+    return {**accounts_queries.names_of(tenant_id), **agents, SYSTEM_ACTOR: "Counterfoil"}
+
+
+def account(tenant: Any, action: Any) -> Account:
+    """Load the account of an action."""
+    runs = after.runs_of(tenant.id, action.id)
+    approval = approvals.approval(tenant.id, action.approval_id) if action.approval_id else None
+    return Account(
+        slug=tenant.slug,
+        action=action,
+        entry=events.entry(tenant.id, action.id, action.seq) or {},
+        history=events.history(tenant.id, action.id),
+        payload=payload_of(action),
+        approval=approval,
+        votes=votes_queries.votes_of(tenant.id, approval.id) if approval else [],
+        attempts=execution_queries.attempts_of(tenant.id, action.id),
+        observations=after.observations_of(tenant.id, action.id),
+        runs=runs,
+        found=_found(runs),
+        contract=sessions_queries.disclosed_contract(tenant.id, action.contract_digest),
+        names=names(tenant.id),
+    )
+
+
+def payload_of(action: Any) -> bytes | None:
+    """The stored canonical bytes; None when they were erased."""
+    if action.payload_pointer is None:
+        return None
+    try:
+        return evidence.opened(action.tenant_id, action.payload_pointer)
+    except CannotOpen:
+        return None
+
+
+def arguments(payload: bytes | None) -> dict[str, Any]:
+    read = parse(payload) if payload is not None else {}
+    return read if isinstance(read, dict) else {}
+
+
+def _found(runs: list[Any]) -> dict[str, Any]:
+    for run in reversed(runs):
+        try:
+            found = after.findings(run)
+        except CannotOpen:
+            continue
+        if found.get("readings") or found.get("verdict", {}).get("checks"):
+            return found
+    return {}
+
+
+# Three axes
+
+_QUESTIONS = {
+    "decision": "Who allowed what",
+    "execution": "What the executor did",
+    "effect": "What the system of record says",
+}
+# Only the effect may look like success; a decision or an execution is marked without colour (R-UI-10).
+_PLAIN = {"true": "tick", "false": "cross", "unknown": "question"}
+
+
+def axes(told: Account) -> list[dict[str, Any]]:
+    """Decision, execution and effect, each with who, when and on what evidence."""
+    shown = report.axes(
+        State(told.action.state),
+        told.entry,
+        outcome=outcome_of(told.action),
+        approval=told.approval.state if told.approval else None,
+    )
+    parts = (("decision", _decided(told)), ("execution", _executed(told)), ("effect", _read_back(told)))
+    return [_axis(name, getattr(shown, name), **part) for name, part in parts]
+
+
+def _axis(name: str, axis: Any, **part: Any) -> dict[str, Any]:
+    family = str(axis.family)
+    icon = f"state-{family}" if name == "effect" else _PLAIN.get(family, f"state-{family}")
+    coloured = family if name == "effect" else ""
+    return {"name": name, "question": _QUESTIONS[name], "word": axis.text, "icon": icon, "family": coloured, **part}
+
+
+def _decided(told: Account) -> dict[str, Any]:
+    """Who decided: of a call that the gate blocked the gate, of one that was cancelled whoever cancelled it."""
+    if outcome_of(told.action) in (Outcome.BLOCKED, Outcome.CANCELLED):
+        ended = _reached_by(told)
+        gate = outcome_of(told.action) is Outcome.BLOCKED and told.approval is None
+        return {"actor": "the gate" if gate else _name(told, ended), "at": ended.at, "proof": []}
+    if told.approval is None:
+        return {"actor": "the approval policy", "at": told.action.proposed_at, "proof": []}
+    actor = told.names.get(told.votes[-1].voter, "a reviewer") if told.votes else "nobody yet"
+    at = told.approval.decided_at or told.approval.requested_at
+    proof = [{"href": told.page("approval", told.approval.id), "word": "approval"}]
+    return {"actor": actor, "at": at, "proof": proof}
+
+
+def _executed(told: Account) -> dict[str, Any]:
+    if not told.attempts:
+        return {"actor": "no executor", "at": None, "proof": []}
+    attempt = told.attempts[-1]
+    actor = f"{attempt.executor_id}, attempt {attempt.number}"
+    answers = [each for each in told.observations if each.source != "webhook"]
+    if not answers:
+        return {"actor": actor, "at": attempt.started_at, "proof": []}
+    seen = answers[-1]
+    proof = [{"href": told.page("evidence", seen.pointer), "word": f"observation: {seen.status.lower()}"}]
+    return {"actor": actor, "at": seen.at, "proof": proof}
+
+
+def _reached_by(told: Account) -> Any:
+    """The event by which the action came to stand as it does."""
+    return next(event for event, _, _ in reversed(told.history) if event.kind == told.action.reached_by)
+
+
+def _name(told: Account, event: Any) -> str:
+    return told.names.get(event.actor_id, str(event.actor_kind))
+
+
+def _read_back(told: Account) -> dict[str, Any]:
+    """Who read what; of what a person's word settled, that person."""
+    if outcome_of(told.action) in BY_WORD:
+        event = _reached_by(told)
+        proof = [{"href": told.page("action-entry", told.action.id, event.seq), "word": "statement"}]
+        return {"actor": _name(told, event), "at": event.at, "proof": proof}
+    if not told.runs:
+        return {"actor": "not read yet" if told.attempts else "nothing was executed", "at": None, "proof": []}
+    run = told.runs[-1]
+    if told.contract.answer_only:
+        proof = [{"href": told.page("evidence", run.pointer), "word": "answer checks"}]
+        return {"actor": "nothing was read back", "at": run.at, "proof": proof}
+    actor = f"{run.source}, {run.consistency.lower()}" if run.source else "no answer yet"
+    return {"actor": actor, "at": run.at, "proof": [{"href": told.page("evidence", run.pointer), "word": "readback"}]}
+
+
+# Timeline
+
+
+def timeline(told: Account) -> list[dict[str, Any]]:
+    """Every event of the action in order, as the ledger has it."""
+    return [_event(told, event, detail or {}) for event, _, detail in told.history]
+
+
+def happenings(
+    history: list[Any], names: dict[UUID, str], called: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Events as lines of a timeline of their own; `called` names the subjects that they may point to."""
+    return [
+        {
+            "kind": event.kind,
+            "word": labels.event(event.kind),
+            "state": "",
+            "family": "",
+            "icon": _ICONS.get(event.kind, "dot"),
+            "actor": names.get(event.actor_id, event.actor_kind),
+            "detail": _noted(detail or {}, names, called or {}),
+            "href": "",
+            "at": event.at,
+        }
+        for event, _, detail in history
+    ]
+
+
+_ICONS = {
+    "step_ticked": "tick",
+    "freeze_linked": "freeze",
+    "freeze_placed": "freeze",
+    "case_linked": "cases",
+    "action_linked": "actions",
+    "case_snoozed": "clock",
+    "case_assigned": "person",
+    "case_claimed": "person",
+}
+
+
+def _noted(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
+    """What a case's or an incident's event says, in a line."""
+    if detail.get("subject_id"):
+        return called.get(detail["subject_id"], "")
+    if detail.get("runbook"):
+        said = f" {detail['evidence']}" if detail.get("evidence") else ""
+        return runbooks.text_of(detail["runbook"], detail["step"]) + said
+    if detail.get("to"):
+        return f"to {names.get(UUID(detail['to']), 'somebody')}"
+    if detail.get("resolution"):
+        return f"{labels.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
+    until = f"until {detail['until'][:16].replace('T', ' ')}: " if detail.get("until") else ""
+    return until + str(detail.get("reason") or "")
+
+
+def _event(told: Account, event: Any, detail: dict[str, Any]) -> dict[str, Any]:
+    moved = event.state != event.from_state
+    word = labels.event(event.kind)
+    state = labels.step("action", event.kind, event.state)
+    family = str(report.FAMILIES[outcome_of_step(event.state, event.kind)]) if moved else ""
+    return {
+        "kind": event.kind,
+        "seq": event.seq,
+        "word": word,
+        "state": state if moved and state != word else "",
+        "family": family,
+        "icon": f"state-{family}" if moved else {"approval_granted": "tick"}.get(event.kind, "dot"),
+        "actor": told.names.get(event.actor_id, event.actor_kind),
+        "detail": _said(detail),
+        "href": told.page("action-entry", told.action.id, event.seq),
+        "at": event.at,
+    }
+
+
+def _said(detail: dict[str, Any]) -> str:
+    if "attempt" in detail and "executor_id" in detail:
+        return f"{detail['executor_id']}, attempt {detail['attempt']}"
+    if detail.get("resolution"):
+        return f"{labels.RESOLUTIONS[detail['resolution']][0]}: {detail.get('reason', '')}"
+    if detail.get("tool") and detail.get("plan"):
+        place = f", {detail['number'] + 1} of {detail['of']}" if detail["of"] > 1 else ""
+        return f"{detail['relation']} with {detail['tool']}{place}: {labels.reason(detail['because'])}"
+    row = detail.get("recovery_row")
+    said = str(detail.get("reason") or detail.get("executor_id") or detail.get("code") or "")
+    return f"{said} ({row})" if row and said else said or (row or "")
+
+
+def pretty(document: Any) -> str:
+    """A document as people read JSON; the canonical bytes stand beside it where they matter."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()

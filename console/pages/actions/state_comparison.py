@@ -1,0 +1,182 @@
+"""Five accounts of one action, field by field: intended, requested, observed, authoritative, believed.
+
+L1  Authoritative is what the newest reading says; nothing else may stand in its column.
+L2  Intended is what a predicate expects of a field, and that each effect of the contract happens once; requested is the
+    stored payload; observed is the tool's answer, which claims either all effects or none.
+L3  Believed changes only by reconciliation: until an action is reconciled, nothing of it is believed.
+L4  A field whose predicate holds does not differ, however differently it is written. Else the authority differs from
+    what was intended (or requested, where nothing was intended), and an observation differs from the authority, by the
+    comparison of `ledger.rules.fields`. What that cannot tell differs where the predicate fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from console.pages.actions.action_record import Account, arguments
+from ledger.record.rules.outcomes import Outcome, outcome_of
+from ledger.rules.fields import Source, compare_fields, notations
+from ledger.rules.value_comparison import PLAIN, Notation, same_value
+
+_COLUMNS: Final = (
+    ("intended", "Intended", "what the predicates expect"),
+    ("requested", "Requested", "the stored payload"),
+    ("observed", "Observed", "the tool's answer"),
+    ("authoritative", "Authoritative", ""),
+    ("believed", "Believed", "only what is reconciled"),
+)
+_SILENCE: Final = {"believed": "not settled", "authoritative": "not found"}
+_FIELD: Final = re.compile(r"\bsa\.(?:effects\.)?([a-z_]\w*(?:\.[a-z_]\w*)?)", re.ASCII)
+_MOST: Final = 40
+_BY: Final = {Source.READ: "the system of record", Source.ANSWER: "the tool's answer, not verified"}
+ONCE: Final = "once"
+NEVER: Final = "not there"
+
+
+def layers(told: Account) -> dict[str, Any]:
+    """The table of the case page."""
+    accounts = _accounts(told)
+    judged = {field: holds for field, holds, _ in _expected(told.found)}
+    written = notations(_requested(told), told.contract)
+    ordered = dict.fromkeys(field for account in accounts.values() for field in account)
+    rows = [
+        _row(field, accounts, judged.get(field, ""), written.get(field.rpartition(".")[2], PLAIN))
+        for field in list(ordered)[:_MOST]
+    ]
+    different = sum(any(cell["differs"] for cell in row["cells"]) for row in rows)
+    reading = (told.found.get("readings") or [{}])[0]
+    source = f"{reading['source']}, {reading['consistency'].lower()}" if reading else "not read yet"
+    columns = [
+        {"word": word, "source": source if name == "authoritative" else said, "authority": name == "authoritative"}
+        for name, word, said in _COLUMNS
+    ]
+    summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
+    return {"columns": columns, "rows": rows, "summary": summary if told.found else "the system has not been read yet"}
+
+
+def differences(told: Account) -> list[dict[str, str]]:
+    """Where the newest reading, or else the tool's answer, shows another value than was requested."""
+    found = told.found.get("layers", {})
+    compared = compare_fields(
+        _requested(told), contract=told.contract, answer=found.get("so") or None, reading=found.get("sa") or None
+    )
+    return [
+        {"field": each.name, "asked": shown(each.asked), "shown": shown(each.shown), "by": _BY[each.source]}
+        for each in compared
+        if each.differs and each.source
+    ]
+
+
+def predicates(told: Account) -> list[dict[str, Any]]:
+    """Each predicate of the newest verdict with both sides and its source; what fails comes first."""
+    results = told.found.get("verdict", {}).get("predicates", [])
+    order = ["FALSE", "UNDECIDABLE", "TRUE", "NOT_APPLICABLE"]
+    return [
+        {**result, "expected": shown(result["expected"]), "actual": shown(result["actual"])}
+        for result in sorted(results, key=lambda one: order.index(one["holds"]))
+    ]
+
+
+def shown(value: Any) -> str:
+    """A value in one line; text stays as it is."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _accounts(told: Account) -> dict[str, dict[str, Any]]:
+    found = told.found.get("layers", {})
+    effects = found.get("sa", {}).get("effects", {})
+    authority = {**_times(effects), **_fields(found.get("sa", {}), effects)}
+    reconciled = outcome_of(told.action) is Outcome.VERIFIED
+    return {
+        "intended": {**dict.fromkeys(effects, ONCE), **_wanted(told.found)},
+        "requested": _plain(_requested(told)),
+        "observed": {**_claims(found.get("so", {}), effects), **_observed(found.get("so", {}))},
+        "authoritative": authority,
+        "believed": authority if reconciled else {},
+    }
+
+
+def _requested(told: Account) -> dict[str, Any]:
+    asked = told.found.get("layers", {}).get("sr", arguments(told.payload))
+    return asked if isinstance(asked, dict) else {}
+
+
+def _times(effects: Mapping[str, Any]) -> dict[str, str]:
+    """How often each effect is there; one that could not be told is not said."""
+    return {name: _often(one["count"]) for name, one in effects.items() if "count" in one}
+
+
+def _fields(authority: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect's fields; with several effects, each field goes by the name of its effect."""
+    if len(effects) < 2:
+        return _plain(authority)
+    return {f"{name}.{field}": value for name, one in effects.items() for field, value in _plain(one).items()}
+
+
+def _often(count: int) -> str:
+    return {0: NEVER, 1: ONCE}.get(count, f"{count} times")
+
+
+def _claims(answer: Mapping[str, Any], effects: Mapping[str, Any]) -> dict[str, str]:
+    """What the tool's answer says about every effect: success claims each of them, a clean failure none."""
+    claim = {"success": ONCE, "failed": NEVER}.get(str(answer.get("status", "")).lower())
+    return dict.fromkeys(effects, claim) if claim else {}
+
+
+def _wanted(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, _, value in _expected(found) if value is not None}
+
+
+def _expected(found: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    """(field, result, expected value) of every predicate that is about exactly one field of the authority."""
+    named = []
+    for result in found.get("verdict", {}).get("predicates", []):
+        about = set(_FIELD.findall(result["text"]))
+        if len(about) == 1:
+            named.append((about.pop(), result["holds"], result["expected"]))
+    return named
+
+
+def _observed(answer: Mapping[str, Any]) -> dict[str, Any]:
+    claimed = answer.get("evidence")
+    return _plain(claimed) if isinstance(claimed, Mapping) else {}
+
+
+def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a layer that are single values; how often an effect is there has a row of its own."""
+    return {
+        name: value
+        for name, value in document.items()
+        if name not in ("exists", "count") and not isinstance(value, dict | list)
+    }
+
+
+def _row(field: str, accounts: dict[str, dict[str, Any]], holds: str, notation: Notation) -> dict[str, Any]:
+    said = {name: account[field] for name, account in accounts.items() if field in account}
+    differing = set() if holds == "TRUE" else _differing(said, notation, fails=holds == "FALSE")
+    cells = [
+        {
+            "word": word,
+            "said": name in said,
+            "silence": _SILENCE.get(name, "not said"),
+            "value": shown(said.get(name)),
+            "differs": name in differing,
+            "authority": name == "authoritative",
+        }
+        for name, word, _ in _COLUMNS
+    ]
+    return {"field": field, "cells": cells}
+
+
+def _differing(said: Mapping[str, Any], notation: Notation, *, fails: bool) -> set[str]:
+    if "authoritative" not in said:
+        return set()
+    shown = said["authoritative"]
+    same = same_value(said.get("intended", said.get("requested", shown)), shown, notation)
+    found = {"authoritative"} if same is False or (same is None and fails) else set()
+    return found | ({"observed"} if same_value(said.get("observed", shown), shown, notation) is False else set())

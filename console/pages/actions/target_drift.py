@@ -1,0 +1,121 @@
+"""The target as people are shown it: what was read before they were asked, and what changed since."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from approvals.requests.operations import target_drift
+from approvals.requests.rules.preflight import shown
+from console.web import labels
+from ledger.actions.queries import readings
+from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
+
+MOST = 40
+_HOLDS = {"TRUE": ("tick", "holds"), "FALSE": ("cross", "does not hold"), "UNDECIDABLE": ("question", "cannot be told")}
+
+
+def look_again(approval: Any, *, roles: frozenset[str], by: Any, at: Any) -> bool:
+    """Ask for a reading because a reviewer opens the approval; whether one was asked for."""
+    return "reviewer" in roles and target_drift.look_again(approval=approval, by=by, at=at)
+
+
+def baseline(approval: Any) -> dict[str, Any] | None:
+    """The state that people were asked on, as the API tells it; None where the contract asks for none."""
+    said = _said(approval)
+    if not said and approval.baseline_pointer is None and not target_drift.wants_reading(approval):
+        return None
+    taken = target_drift.baseline_of(approval)
+    return {
+        "known": taken is not None,
+        "digest": approval.baseline_digest or None,
+        "pointer": str(approval.baseline_pointer) if approval.baseline_pointer else None,
+        "source": taken.state.source if taken else None,
+        "read_at": instant(taken.state.observed_at) if taken else None,
+        "fields": [{"field": ".".join(path), "value": value} for path, value in _leaves(taken)],
+        "preflight": said.get("preflight", []),
+        "touches": said.get("touches"),
+        "raises": said.get("raises", []),
+    }
+
+
+def drift(approval: Any) -> dict[str, Any] | None:
+    """What the newest reading says against the baseline, as the API tells it; None where nothing was read since."""
+    found = target_drift.since_asked(approval)
+    if found is None:
+        return None
+    now = target_drift.newest(approval.tenant_id, approval.action_id)
+    assert now is not None
+    return {
+        "compared_at": instant(now.state.observed_at),
+        "material": bool(found.material),
+        "differences": [each.document() for each in found.differences],
+        "untold": list(found.untold),
+    }
+
+
+def panel(told: Any, approval: Any) -> dict[str, Any] | None:
+    """The panel of the approval page."""
+    known = baseline(approval)
+    if known is None:
+        return None
+    taken, newest = target_drift.baseline_of(approval), target_drift.newest(approval.tenant_id, approval.action_id)
+    found = target_drift.since_asked(approval)
+    return {
+        "known": known["known"],
+        "preparing": approval.state == "PREPARING",
+        "source": known["source"],
+        "read_at": taken.state.observed_at if taken else None,
+        "looked_at": newest.state.observed_at if newest and newest.pointer != approval.baseline_pointer else None,
+        "reading": readings.is_reading_wanted(approval.tenant_id, approval.action_id),
+        "fields": [{"field": ".".join(path), "value": shown(value)} for path, value in _leaves(taken)[:MOST]],
+        "left_out": max(0, len(_leaves(taken)) - MOST),
+        "digest": known["digest"],
+        "href": told.page("evidence", approval.baseline_pointer) if approval.baseline_pointer else "",
+        "preflight": [_condition(each) for each in known["preflight"]],
+        "touches": known["touches"],
+        "raises": [labels.RAISES.get(each, each) for each in known["raises"]],
+        "drift": _differences([each.document() for each in found.differences]) if found else [],
+        "material": bool(found and found.material),
+        "untold": found.untold if found else (),
+        **_again(told, approval),
+    }
+
+
+def _differences(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**each, "then": _side(each["then"]), "now": _side(each["now"])} for each in found]
+
+
+def _side(value: str | None) -> str:
+    return "not there" if value is None else shown(value)
+
+
+def _condition(each: dict[str, Any]) -> dict[str, Any]:
+    icon, word = _HOLDS[each["truth"]]
+    read = "; ".join(f"{path} is {value}" for path, value in each["read"].items())
+    return {"icon": icon, "word": word, "text": each["holds"], "read": read or each["reason"]}
+
+
+def _again(told: Any, approval: Any) -> dict[str, Any]:
+    """How this approval came in another's place, or which one came in its place, because the target changed."""
+    asked = [detail for event, _, detail in told.history if event.kind == "approval_asked_again" and detail]
+    came = next((each for each in asked if each["approval_id"] == str(approval.id)), None)
+    gone = next((each for each in asked if each["instead_of"] == str(approval.id)), None)
+    return {
+        "came_of": _differences(came["changed"]) if came else [],
+        "earlier": told.page("approval", UUID(came["instead_of"])) if came else "",
+        "later": told.page("approval", UUID(gone["approval_id"])) if gone else "",
+        "gone_for": _differences(gone["changed"]) if gone else [],
+    }
+
+
+def _leaves(taken: target_drift.Taken | None) -> list[tuple[tuple[str, ...], Any]]:
+    return sorted(taken.state.leaves.items()) if taken else []
+
+
+def _said(approval: Any) -> dict[str, Any]:
+    """What the event of the request said of the target."""
+    history = events.history(approval.tenant_id, approval.id)
+    requested = [detail for event, _, detail in history if event.kind == "approval_requested" and detail]
+    return (requested[-1].get("before") if requested else None) or {}

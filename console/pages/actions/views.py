@@ -1,0 +1,183 @@
+"""Every action: search and filter over millions of rows, and all that is known about one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID, uuid5
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_POST
+
+from console.accounts import operations as accounts_operations
+from console.pages.actions.action_context import story
+from console.pages.actions.action_record import account, arguments, names, payload_of, pretty
+from console.pages.approvals.views.queue import spreadsheet_cell
+from console.pages.runs import context as runs_context
+from console.templatetags.console import marked, outcome_badge, stamp
+from console.web import erased_pages, labels
+from console.web.action_titles import title
+from console.web.forms import ActionFilter
+from console.web.http import Request, in_tenant, looked
+from console.web.proofs import panel
+from ledger.actions.queries import actions
+from ledger.record.queries import events as queries
+from reviews.readback.operations import schedules
+
+PAGE = 50
+MOST_EXPORTED = 5000
+_COLUMNS = (
+    *("action", "outcome", "state", "tool", "target", "agent", "class", "discrepancy"),
+    *("proposed_at", "changed_at"),
+)
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    filters = ActionFilter(request.GET)
+    wanted = filters.wanted() if filters.is_valid() else {}
+    named = _uuid(wanted.get("q", ""))
+    if named and actions.action(request.tenant.id, named):
+        return redirect("action", request.tenant.slug, named)
+    before = _uuid(request.GET.get("before", ""))
+    found = actions.actions(request.tenant.id, before=before, limit=PAGE + 1, **wanted)
+    context = {
+        "here": "actions",
+        "filters": filters,
+        "rows": _rows(request, found[:PAGE]),
+        "live": before is None,
+        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        "newest": _page_after(request, None) if before else "",
+        "empty": "No action matches" if wanted else "0 actions so far",
+        "export": f"{reverse('actions-export', args=[request.tenant.slug])}?{request.GET.urlencode()}",
+    }
+    return render(request, "actions/_list.html" if request.htmx else "actions/list.html", context)
+
+
+@in_tenant()
+def export(request: Request) -> HttpResponse:
+    """The newest actions that the filters leave, as a table; nothing of any payload. Who takes it is noted."""
+    filters = ActionFilter(request.GET)
+    if not filters.is_valid():
+        return redirect(f"{reverse('actions', args=[request.tenant.slug])}?{request.GET.urlencode()}")
+    found = actions.actions(request.tenant.id, limit=MOST_EXPORTED, **filters.wanted())
+    accounts_operations.see(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        kind="actions",
+        thing_id=uuid5(request.tenant.id, "actions"),
+        about_id=None,
+        at=request.as_of,
+    )
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerow(_COLUMNS)
+    for each in found:
+        about = (each.id, labels.outcome(each), each.state, each.tool, each.target, each.agent, each.side_effect_class)
+        times = (each.proposed_at.isoformat(), each.changed_at.isoformat())
+        written.writerow([spreadsheet_cell(one) for one in (*about, each.discrepancy, *times)])
+    answer = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="actions.csv"'
+    return answer
+
+
+@in_tenant()
+def action(request: Request, action_id: UUID) -> HttpResponse:
+    found = _found(request, action_id)
+    looked(request, "action", found.id)
+    if gone := erased_pages.instead(request, "action", found.id):
+        return gone
+    told = account(request.tenant, found)
+    context = {
+        "here": "actions",
+        "actions_href": reverse("actions", args=[request.tenant.slug]),
+        "shown": story(told, caller=request.caller),
+        "proof": panel(request.tenant.slug, request.tenant.id, told.history[-1][0], now=True),
+        "strip": runs_context.strip(request.tenant.id, found.run_id),
+        "origin": runs_context.origin(request.tenant.id, found),
+    }
+    return render(request, "actions/_detail.html" if request.htmx else "actions/detail.html", context)
+
+
+@in_tenant()
+def entry(request: Request, action_id: UUID, seq: int) -> HttpResponse:
+    found = _found(request, action_id)
+    history = queries.history(request.tenant.id, found.id)
+    if not 1 <= seq <= len(history):
+        raise Http404
+    event, snapshot, detail = history[seq - 1]
+    context = {
+        "here": "actions",
+        "back": reverse("action", args=[request.tenant.slug, action_id]),
+        "title": title(found.operation_kind, found.target, arguments(payload_of(found))),
+        "event": event,
+        "word": labels.event(event.kind),
+        "actor": names(request.tenant.id).get(event.actor_id, event.actor_kind),
+        "proof": (proof := panel(request.tenant.slug, request.tenant.id, event)),
+        "place": proof["place"] if proof else None,
+        "entry_hash": bytes(event.entry_hash).hex(),
+        "prev_hash": bytes(event.prev).hex() if event.prev else "",
+        "envelope": bytes(event.envelope).decode(),
+        "entry": pretty(snapshot) if snapshot else "",
+        "detail": pretty(detail) if detail else "",
+    }
+    return render(request, "actions/_entry.html" if request.htmx else "actions/entry.html", context)
+
+
+@in_tenant("operator")
+@require_POST
+def verify(request: Request, action_id: UUID) -> HttpResponse:
+    found = _found(request, action_id)
+    schedules.schedule(
+        tenant_id=request.tenant.id, action_id=found.id, due_at=request.as_of, priority=5, at=request.as_of
+    )
+    messages.success(request, "The system of record will be read again at once.")
+    return redirect("action", request.tenant.slug, action_id)
+
+
+def _found(request: Request, action_id: UUID) -> Any:
+    found = actions.action(request.tenant.id, action_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _page_after(request: Request, last: UUID | None) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
+    return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
+
+
+def _rows(request: Request, found: list[Any]) -> SafeString:
+    # The template engine costs more than the query here (performance.md), so rows are written in Python.
+    base = reverse("actions", args=[request.tenant.slug])
+    return mark_safe("".join(_row(base, each, request.as_of) for each in found))
+
+
+def _row(base: str, action: Any, as_of: datetime) -> str:
+    found = labels.finding(action)
+    return (
+        f'<tr data-item data-part="{action.id}">'
+        f'<td class="fit">{outcome_badge(action)}</td>'
+        f'<td class="clip"><a class="open" href="{base}/{action.id}">'
+        f"{marked(title(action.operation_kind, action.target))}</a></td>"
+        f'<td class="nowrap">{escape(action.agent)}</td>'
+        f'<td class="nowrap mono roomy">{escape(action.tool)}</td>'
+        f'<td class="nowrap muted roomy">{labels.side_effect_class(action.side_effect_class)}</td>'
+        f'<td class="nowrap">{found}</td>'
+        f'<td class="num fit">{stamp(action.changed_at, as_of=as_of)}</td></tr>'
+    )

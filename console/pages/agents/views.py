@@ -1,0 +1,209 @@
+"""Agents: who is registered, how their calls fare, and how one is stopped or ended."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.agents import queries as agents_read
+from approvals.agents.operations import agents as operations
+from approvals.agents.operations.registry_entry import is_sealed
+from approvals.agents.rules.acceptance import Tally, total
+from approvals.gate import queries as gate_queries
+from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
+from console.pages.actions.action_record import names
+from console.pages.calls import context as calls_context
+from console.pages.calls.context import Period
+from console.web import charts, labels
+from console.web.forms import Lift
+from console.web.http import Request, in_tenant
+from ledger.actions.queries import actions, freezes
+from ledger.catalogue import queries as catalogue_queries
+from ledger.verification.queries import storage
+
+PAGE = 50
+RECENT = 20
+MAY_END = ("operator", "administrator")
+
+
+def agent_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    """The pages about agents and their calls."""
+    places = (
+        ("agents", "Agents"),
+        ("hallucinations", "Hallucinations"),
+        ("calls", "Calls"),
+        ("recordings", "Recordings"),
+    )
+    return [
+        {"href": reverse(name, args=[request.tenant.slug]), "word": word, "current": name == current}
+        for name, word in places
+    ]
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    tenant = request.tenant.id
+    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    flagged = agents_read.flagged(tenant)
+    found = agents_read.agents(tenant, after=_after(request), limit=PAGE + 1)
+    context = {
+        "here": "agents",
+        "tabs": agent_tabs(request, "agents"),
+        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "period": over,
+        "flagged": _rows(request, flagged, over),
+        "agents": _rows(request, [each for each in found[:PAGE] if each not in flagged], over),
+        "more": f"{request.path}?after={found[PAGE - 1].id}&period={over.name}" if len(found) > PAGE else "",
+    }
+    return render(request, "agents/_list.html" if request.htmx else "agents/list.html", context)
+
+
+@in_tenant()
+def agent(request: Request, agent_id: str) -> HttpResponse:
+    found = _found(request, agent_id)
+    tenant, slug = request.tenant.id, request.tenant.slug
+    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    about: dict[str, Any] = {"since": over.since, "until": over.until, "agent_id": agent_id}
+    made = gate_queries.tallies(tenant, step=over.step, **about)
+    versions = agents_read.agent_versions(tenant, agent_id)
+    context = {
+        "here": "agents",
+        "agent": found,
+        "owner": names(tenant).get(found.owner, "") if found.owner else "",
+        "flags": calls_context.flags(found),
+        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "period": over,
+        "figures": calls_context.rates(
+            total(made.values()), lambda **wanted: calls_context.calls_href(slug, over, agent=agent_id, **wanted)
+        ),
+        "chart": calls_context.lines(made, over),
+        "versions": [{"row": each, "sealed": is_sealed(each)} for each in versions],
+        "tools": _tools(request, found, versions),
+        "refusals": _refusals(slug, over, agent_id, gate_queries.refusals(tenant, **about)),
+        "undisclosed": gate_queries.attempted_undisclosed(tenant, agent_id=agent_id, since=over.since, limit=RECENT)[
+            ::-1
+        ],
+        "sessions": sessions_queries.sessions_of(tenant, agent_id, limit=RECENT),
+        "frozen": _frozen(tenant, agent_id),
+        "may_end": bool(set(MAY_END) & request.caller.roles),
+    }
+    return render(request, "agents/_detail.html" if request.htmx else "agents/detail.html", context)
+
+
+@in_tenant(*MAY_END)
+@require_POST
+def revoke(request: Request, agent_id: str) -> HttpResponse:
+    """Asked once with a reason, then again with what it means (rule 7 of the screen)."""
+    found, form = _found(request, agent_id), Lift(request.POST)
+    here = reverse("agent", args=[request.tenant.slug, agent_id])
+    if found.revoked_at is not None:
+        messages.error(request, "It was revoked already; nothing changed.")
+        return redirect(here)
+    if not form.is_valid():
+        messages.error(request, "Nothing was revoked: say why.")
+        return redirect(here)
+    reason = form.cleaned_data["reason"]
+    if request.POST.get("confirmed") != agent_id:
+        tenant = request.tenant.id
+        context = {
+            "here": "agents",
+            "agent": found,
+            "reason": reason,
+            "sessions": sessions_queries.open_sessions(tenant, agent_id, at=request.as_of),
+            "waiting": approvals.waiting_of(tenant, agent_id, most=100),
+        }
+        return render(request, "agents/revoke.html", context)
+    operations.revoke(
+        tenant_id=request.tenant.id, agent_id=agent_id, reason=reason, by=request.caller.actor, at=request.as_of
+    )
+    messages.success(
+        request, "Revoked. Its next call is refused, in open sessions too; what has started runs to its end."
+    )
+    return redirect(here)
+
+
+def _frozen(tenant: UUID, agent_id: str) -> list[Any]:
+    return [each for each in freezes.freezes_in_force(tenant) if (each.scope, each.value) == ("agent", agent_id)]
+
+
+def _found(request: Request, agent_id: str) -> Any:
+    found = agents_read.agent(request.tenant.id, agent_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _after(request: Request) -> UUID | None:
+    asked = request.GET.get("after", "")
+    return UUID(asked) if storage.is_uuid(asked) else None
+
+
+def _rows(request: Request, agents: list[Any], over: Period) -> list[dict[str, Any]]:
+    listed = [each.agent_id for each in agents]
+    tenant, slug = request.tenant.id, request.tenant.slug
+    made = (
+        gate_queries.tallies(
+            tenant, "agent_id", since=over.since, until=over.until, step=over.step, agent_id__in=listed
+        )
+        if listed
+        else {}
+    )
+    frozen = {each.value for each in freezes.freezes_in_force(tenant) if each.scope == "agent"}
+    return [_row(slug, each, over, made, each.agent_id in frozen) for each in agents]
+
+
+def _row(slug: str, agent: Any, over: Period, made: dict[tuple[Any, ...], Tally], frozen: bool) -> dict[str, Any]:
+    own = {key: tally for key, tally in made.items() if key[0] == agent.agent_id}
+    tally = total(own.values())
+    return {
+        "agent": agent,
+        "href": reverse("agent", args=[slug, agent.agent_id]),
+        "flags": calls_context.flags(agent),
+        "frozen": frozen,
+        "tally": tally,
+        "acceptance": charts.percent(tally.acceptance_rate),
+        "phantoms": charts.percent(tally.phantom_share),
+        "unhealthy": tally.healthy is False,
+        "calls_href": calls_context.calls_href(slug, over, agent=agent.agent_id),
+        "refused_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="refused"),
+        "phantoms_href": calls_context.calls_href(slug, over, agent=agent.agent_id, outcome="phantom"),
+        "chart": calls_context.lines(own, over),
+    }
+
+
+def _tools(request: Request, agent: Any, versions: list[Any]) -> list[dict[str, Any]]:
+    """The tools of the version in force: has it shown that it can, and under which contract."""
+    current = next((each for each in versions if each.version == agent.version), None)
+    tools = list(current.tools) if current else []
+    shown = actions.demonstrated(agent.tenant_id, agent.agent_id, tools)
+    newest = catalogue_queries.newest_contracts(agent.tenant_id, tools, versions=current.versions if current else {})
+    return [
+        {
+            "name": tool,
+            "range": current.versions.get(tool, "") if current else "",
+            "demonstrated": tool in shown,
+            "contract": reverse("contract", args=[request.tenant.slug, tool, newest[tool].version])
+            if tool in newest
+            else "",
+        }
+        for tool in tools
+    ]
+
+
+def _refusals(slug: str, over: Period, agent_id: str, counted: dict[tuple[Any, ...], int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "code": code,
+            "word": labels.sentence(code),
+            "count": count,
+            "href": calls_context.calls_href(slug, over, agent=agent_id, code=code, outcome="refused"),
+        }
+        for (code, _), count in counted.items()
+    ]

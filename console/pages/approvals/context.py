@@ -1,0 +1,203 @@
+"""What a person is shown before they vote: the action from its stored bytes, and all that a vote binds to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from approvals.gate import queries as gate_queries
+from approvals.gate.rules.agent_evidence import Item
+from approvals.requests.rules import rendering
+from approvals.sessions import queries as sessions_queries
+from approvals.voting.operations import break_glass, eligibility, votes
+from approvals.voting.queries import approvers
+from approvals.voting.rules import binding
+from approvals.voting.rules import break_glass as break_glass_rules
+from approvals.voting.rules.passkeys import confirmation_code
+from console.accounts.sign_in.queries import authenticator_app
+from console.api.auth import Caller
+from console.pages.actions import target_drift
+from console.pages.actions.action_record import Account, account, arguments, axes
+from console.pages.actions.related_actions import kin
+from console.pages.approvals import edit_form
+from console.pages.approvals import eligibility as eligibility_approvals
+from console.pages.approvals.contradictions import contradicted, shown
+from console.web import labels, vote_check
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.money import money
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.refusals import Refused
+from reviews.reporting.operations.reports import report_on
+
+
+def decision(tenant: Any, approval: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+    """The approval page's context; `vote` is there only while this person may vote."""
+    action = actions.action(tenant.id, approval.action_id)
+    assert action is not None
+    told = account(tenant, action)
+    session = sessions_queries.session(tenant.id, action.session_id)
+    covers = votes.coverage(approval)
+    seen = eligibility.of(approval, at=at)
+    asked = eligibility_approvals.shown(seen, told.names)
+    why_not = eligibility_approvals.why_not(approval, caller.actor.id, caller.roles, at=at)
+    glass = _glass(told, approval, caller, at=at)
+    icon, word = labels.APPROVALS[approval.state]
+    return {
+        "id": approval.id,
+        "row": approval,
+        "action": action,
+        "title": told.title,
+        "decision": None if approval.state == "REQUESTED" else {"icon": icon, "word": word},
+        "covers": covers,
+        "goal": _goal(session),
+        "contradicted": shown(contradicted(action, session, told.entry, arguments(told.payload))),
+        "fields": fields(told),
+        "payload_size": covers.payload_length,
+        "canonical": (told.payload or b"").decode(),
+        "claims": _claims(told),
+        "verification": told.contract.verification,
+        "target": target_drift.panel(told, approval),
+        "revision": edit_form.revision(told),
+        "edit": told.page("approval-edit", approval.id) if edit_form.may_edit(approval, action, caller.roles) else "",
+        "predicates": _predicates(told),
+        "remedies": _remedies(told),
+        "kin": kin(told),
+        "votes_differ": vote_check.difference(action.tenant_id, approval.id, told.votes),
+        "votes": [_vote(told, each) | {"fallen": each.id in asked["fallen"]} for each in told.votes],
+        "asked": asked,
+        "because": labels.asked_because(approval.policy_row),
+        "policies": _policies(told),
+        "axes": axes(told),
+        "report": report_on(action, told.entry).text,
+        "why_not": why_not,
+        "vote": None if why_not else _ballot(told, approval),
+        "glass": glass,
+        "signing": None if why_not else _signing(told, approval, covers, caller, needs=approval.step_up),
+        "signing_glass": _signing(told, approval, covers, caller, needs=glass["signature_class"]) if glass else None,
+        "page": {name: told.page(name, key) for name, key in (("action", action.id), ("session", action.session_id))},
+    }
+
+
+def fields(told: Account) -> list[dict[str, Any]]:
+    """The payload's fields exactly as a vote covers them, each with what the contract says it is for."""
+    payload = arguments(told.payload)
+    described = told.contract.arguments_schema.get("properties", {})
+    return [
+        {
+            "shown": field,
+            "purpose": described.get(field.path.split("/")[1] if "/" in field.path else "", {}).get("description", ""),
+            "reading": money(payload.get("amount"), payload.get("currency")) if field.path == "/amount" else "",
+        }
+        for field in rendering.render_payload(payload)
+    ]
+
+
+def _ballot(told: Account, approval: Any) -> dict[str, Any]:
+    thing = told.action.operation_kind.replace("_", " ")
+    return {
+        "href": told.page("approval-vote", approval.id),
+        "approve": f"Approve this {thing}",
+        "reject": f"Reject this {thing}",
+        "signature_class": approval.step_up,
+        "signed_with": labels.SIGNATURES[approval.step_up],
+    }
+
+
+def _signing(told: Account, approval: Any, covers: binding.Coverage, caller: Caller, *, needs: str) -> dict[str, Any]:
+    """How this person can sign, and what the page sends along so that no change goes unseen."""
+    return {
+        "needs": needs,
+        "covers": binding.coverage_digest(covers),
+        "keys": approvers.approver_keys(approval.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
+        "has_code": authenticator_app(caller.user) is not None,
+        "challenge_at": told.page("approval-challenge", approval.id),
+        "shown_at": told.page("approval-shown", approval.id),
+    }
+
+
+def _glass(told: Account, approval: Any, caller: Caller, *, at: datetime) -> dict[str, Any] | None:
+    """Break-glass, where the policy allows it and this person could use it now; the rules are asked again then."""
+    rule = break_glass.rule_of(approval.tenant_id)
+    place = approvers.approver(approval.tenant_id, caller.actor.id)
+    if approval.state != "REQUESTED" or at >= approval.decide_by or approval.requester == caller.actor.id:
+        return None
+    try:
+        break_glass_rules.check_use(rule, roles=caller.roles, groups=place.groups if place and place.active else ())
+    except Refused:
+        return None
+    return {
+        "href": told.page("approval-vote", approval.id),
+        "signature_class": rule.step_up,
+        "signed_with": labels.SIGNATURES[rule.step_up],
+        "reviewers": rule.reviewers,
+        "within": rule.review_by(used_at=at),
+    }
+
+
+def _goal(session: Any) -> dict[str, Any]:
+    return {"text": session.goal, "hash": session.pin_hash, "pinned_at": session.pinned_at, "agent": session.agent_id}
+
+
+def _claims(told: Account) -> list[dict[str, str]]:
+    """What the agent adds of its own: it stands apart and decides nothing."""
+    intended = told.entry["intended_outcome"]
+    claims = [{"word": "It says it will", "text": f"act on {intended['target_resource']}"}]
+    claims += [{"word": "It expects", "text": text} for text in _added(told)]
+    # A link is text here: where an agent's link leads is nobody's to recommend.
+    return claims + [
+        {"word": _EVIDENCE[name], "text": text} for each in _evidence(told) for name, text in each.document().items()
+    ]
+
+
+_EVIDENCE = {"statement": "It states", "link": "It refers to", "id": "It names"}
+
+
+def _evidence(told: Account) -> tuple[Item, ...]:
+    """What the agent says that its call rests on; what was erased is not shown."""
+    try:
+        return gate_queries.evidence_brought(told.action)
+    except CannotOpen:
+        return ()
+
+
+def _added(told: Account) -> list[str]:
+    return [
+        text for text in told.entry["intended_outcome"]["expected_predicates"] if text not in told.contract.predicates
+    ]
+
+
+def _predicates(told: Account) -> list[dict[str, Any]]:
+    own = [{"text": text, "by_agent": False} for text in told.contract.predicates]
+    return own + [{"text": text, "by_agent": True} for text in _added(told)]
+
+
+def _remedies(told: Account) -> list[dict[str, str]]:
+    recovery = told.contract.recovery
+    named = (
+        ("Roll back", recovery.rollback_tool),
+        ("Compensate", recovery.compensation_tool),
+        ("Recover forward", recovery.forward_tool),
+    )
+    remedies = [{"word": word, "text": f"with {tool}"} for word, tool in named if tool]
+    return remedies or [{"word": "Recovery", "text": "The contract names no tool that could reverse or finish it."}]
+
+
+def _vote(told: Account, vote: Any) -> dict[str, Any]:
+    icon, word = labels.VERDICTS[vote.verdict]
+    statement = bytes(vote.statement)
+    return {
+        "icon": icon,
+        "word": word,
+        "by": told.names.get(vote.voter, "a reviewer"),
+        "for_whom": told.names.get(vote.delegated_by, "somebody else") if vote.delegated_by else "",
+        "at": vote.at,
+        "reason": vote.reason,
+        "signed_with": f"{labels.SIGNATURES[vote.evidence_class]} (class {vote.evidence_class})",
+        "code": confirmation_code(statement) if statement else "",
+    }
+
+
+def _policies(told: Account) -> list[dict[str, str]]:
+    versions = told.entry["policy_context"]
+    kinds = (("Approval", "approval_policy"), ("Verification", "verification_policy"), ("Recovery", "recovery_policy"))
+    return [{"word": f"{word} policy", "version": versions[f"{kind}_version"]} for word, kind in kinds]

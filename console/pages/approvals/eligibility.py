@@ -1,0 +1,97 @@
+"""Who has a say in an approval, as the page and the API tell it: what it takes, what is there, who may still vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.voting.operations import eligibility
+from approvals.voting.operations.eligibility import ROLES, Ground, Standing
+from approvals.voting.rules import binding
+from approvals.voting.rules.quorum import EVERYBODY
+from ledger.record.rules.refusals import Refused
+
+
+def why_not(approval: Any, actor_id: UUID, roles: frozenset[str], *, at: datetime, on: Ground | None = None) -> str:
+    """Why this person's vote would not be taken now, as far as the person is concerned; "" where it would be.
+
+    The inbox, the badge, Home, the approval's page, the API and the notices all go by this, and by nothing else; the
+    vote itself asks the same rules again.
+    """
+    bar = binding.refuse_voter(state=approval.state, decide_by=approval.decide_by, roles=roles, at=at)
+    if bar is None:
+        try:
+            eligibility.admit(approval, actor_id, at=at, on=on)
+        except Refused as found:
+            bar = found
+    return bar.detail if bar is not None else ""
+
+
+def why_not_each(
+    tenant_id: UUID, found: Sequence[Any], actor_id: UUID, roles: frozenset[str], *, at: datetime
+) -> dict[UUID, str]:
+    """The same of many approvals; what can be known without reading anything is not read."""
+    asked = [each for each in found if each.state == "REQUESTED"] if binding.REVIEWER in roles else []
+    on = eligibility.grounds(tenant_id, asked, at=at) if asked else {}
+    return {each.id: why_not(each, actor_id, roles, at=at, on=on.get(each.id)) for each in found}
+
+
+def document(seen: Standing) -> dict[str, Any]:
+    """For the API; people are named by their pseudonyms."""
+    terms = seen.terms
+    return {
+        "state": seen.tally.state,
+        "thresholds": [
+            {
+                "group": count.threshold.group,
+                "count": count.threshold.count,
+                "votes": count.votes,
+                "deny": count.threshold.deny,
+                "against": count.against,
+            }
+            for count in seen.tally.counts
+        ],
+        "step_up": terms.step_up,
+        "independence": sorted(terms.independence),
+        "hours": [each.document() for each in terms.hours],
+        "may_vote": [
+            {"actor": str(place.actor), "groups": sorted(place.groups), "for": _text(place.lender), "away": place.away}
+            for place in seen.may_vote
+        ],
+        "barred": [{"actor": str(actor), "as": role} for actor, role in seen.barred.items()],
+        "fallen": [str(vote.id) for vote in seen.fallen],
+        "stranded": seen.stranded,
+    }
+
+
+def shown(seen: Standing, names: Mapping[UUID, str]) -> dict[str, Any]:
+    """For the page; people are named."""
+    return {
+        "thresholds": [
+            {
+                "group": "reviewers" if count.threshold.group == EVERYBODY else count.threshold.group,
+                "count": count.threshold.count,
+                "votes": count.votes,
+                "missing": count.missing,
+                "met": not count.missing,
+            }
+            for count in seen.tally.counts
+        ],
+        "may_vote": [
+            {
+                "name": names.get(place.actor, "somebody"),
+                "for_whom": names.get(place.lender, "somebody else") if place.lender else "",
+                "away": place.away,
+            }
+            for place in seen.may_vote
+        ],
+        "barred": [{"name": names.get(actor, "somebody"), "why": ROLES[role]} for actor, role in seen.barred.items()],
+        "fallen": frozenset(vote.id for vote in seen.fallen),
+        "stranded": seen.stranded,
+    }
+
+
+def _text(actor: UUID | None) -> str | None:
+    return str(actor) if actor is not None else None

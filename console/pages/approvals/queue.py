@@ -1,0 +1,222 @@
+"""The work on approvals as pages and API show it: cards of the queue, who is at what, what is missing, the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NoReturn
+from uuid import UUID
+
+from django.urls import reverse
+
+from approvals.requests.queries import approvals, deadlines
+from approvals.requests.rules import assignments, clocks, threads
+from approvals.sessions import queries as sessions_read
+from approvals.voting.operations import batch_votes
+from approvals.voting.operations import eligibility as standing
+from approvals.voting.queries import approvers
+from approvals.voting.queries import votes as votes_queries
+from approvals.voting.rules import batches, quorum
+from console.pages.actions.action_record import arguments, names, payload_of
+from console.pages.approvals import eligibility
+from console.templatetags.console import span
+from console.web import labels, presence
+from console.web.action_titles import title
+from console.web.http import Request
+from ledger.actions.queries import actions as actions_queries
+from ledger.record.rules.envelope import instant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One approval of a list, in the words of the page."""
+
+    id: UUID
+    row: Any
+    href: str
+    title: str
+    goal: str
+    action: Any
+    decision: dict[str, str]
+    waits: bool
+    risk: str
+    standing: str
+    missing: str
+    holder: str
+    looking: str
+    stopped: str
+    may_batch: bool
+    may_claim: bool
+
+
+def cards(request: Request, found: Sequence[Any]) -> list[Card]:
+    """The cards of a list of approvals, everything read once for all of them."""
+    tenant = request.tenant.id
+    actions = actions_queries.actions_by_id(tenant, [each.action_id for each in found])
+    sessions = sessions_read.sessions_by_id(tenant, {each.session_id for each in actions.values()})
+    called = names(tenant)
+    told = missing(tenant, found)
+    seen = presence.looking(tenant, [each.id for each in found], at=request.as_of)
+    bars = eligibility.why_not_each(tenant, found, request.caller.actor.id, request.caller.roles, at=request.as_of)
+    return [
+        _card(
+            request,
+            each,
+            actions[each.action_id],
+            goal=sessions[actions[each.action_id].session_id].goal,
+            missing=told[each.id],
+            holder=_holder(each, called, me=request.caller.actor.id, at=request.as_of),
+            looking=looking_words(seen.get(each.id, ()), called, me=request.caller.actor.id),
+            why_not=bars[each.id],
+        )
+        for each in found
+    ]
+
+
+def _card(request: Request, approval: Any, action: Any, *, why_not: str, **said: str) -> Card:
+    icon, word = labels.APPROVALS[approval.state]
+    waits = approval.state == "REQUESTED"
+    return Card(
+        id=approval.id,
+        row=approval,
+        href=reverse("approval", args=[request.tenant.slug, approval.id]),
+        title=title(action.operation_kind, action.target, arguments(payload_of(action))),
+        action=action,
+        decision={"icon": icon, "word": word},
+        waits=waits,
+        risk=labels.RISKS.get(approval.risk, ""),
+        standing=why_not or "You can decide.",
+        stopped=_stopped(approval),
+        may_batch=waits and not why_not and not batches.why_not(batch_votes.item_of(approval, action)),
+        may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
+        **said,
+    )
+
+
+def _stopped(approval: Any) -> str:
+    if approval.paused_at is None or approval.state not in ("REQUESTED", "APPROVED"):
+        return ""
+    return "The clock stands still"
+
+
+def _holder(approval: Any, called: dict[UUID, str], *, me: UUID, at: datetime) -> str:
+    """Who is at it: a claim before an assignment."""
+    claim = claim_on(approval, at=at)
+    if claim is not None:
+        return "claimed by you" if claim.by == me else f"claimed by {called.get(claim.by, 'somebody')}"
+    if approval.assigned_to is not None:
+        return "given to you" if approval.assigned_to == me else f"given to {called.get(approval.assigned_to, '?')}"
+    return ""
+
+
+def claim_on(approval: Any, *, at: datetime) -> assignments.Claim | None:
+    """The claim that holds now."""
+    return assignments.standing(approval.claimed_by, approval.claimed_until, at=at)
+
+
+def looking_words(actors: Sequence[UUID], called: dict[UUID, str], *, me: UUID) -> str:
+    """'Mara and Paul are looking at this'; empty where nobody else is."""
+    others = sorted(called.get(actor, "somebody") for actor in actors if actor != me)
+    if not others:
+        return ""
+    if len(others) == 1:
+        return f"{others[0]} is looking at this"
+    return f"{', '.join(others[:-1])} and {others[-1]} are looking at this"
+
+
+def missing(tenant_id: UUID, found: Sequence[Any]) -> dict[UUID, str]:
+    """Which votes each approval still wants, in words; empty for what is decided."""
+    votes = votes_queries.votes_by_approval(tenant_id, [each.id for each in found])
+    return {each.id: _missing(each, votes.get(each.id, [])) for each in found}
+
+
+def _missing(approval: Any, votes: Sequence[Any]) -> str:
+    if approval.state != "REQUESTED":
+        return ""
+    owed = quorum.tally(quorum.read(approval.terms), [standing.ballot_of(vote) for vote in votes]).missing
+    return ", ".join(f"{count} of {group}" for group, count in owed.items())
+
+
+# One approval
+
+
+def work(request: Request, approval: Any) -> dict[str, Any]:
+    """What the page of one approval shows of the work on it."""
+    tenant, me, at = request.tenant, request.caller.actor.id, request.as_of
+    called = names(tenant.id)
+    lines = votes_queries.lines_of(tenant.id, approval.id)
+    is_open = approval.state in ("PREPARING", "REQUESTED")
+    works = is_open and bool(request.caller.roles & {"reviewer", "operator"})
+    claim = claim_on(approval, at=at) if is_open else None
+    other = assignments.of_another(claim, me=me)
+    clock = deadlines.clock(approval, at=at) if approval.state in ("REQUESTED", "APPROVED") else None
+    among = eligible(approval, at=at) if works else []
+    load = approvals.load(tenant.id, at=at) if works else {}
+    return {
+        "claim": claim,
+        "claimed_by": called.get(claim.by, "somebody") if claim else "",
+        "other": called.get(other.by, "somebody") if other else "",
+        "may_claim": works and (claim is None or other is not None),
+        "may_release": works and claim is not None and other is None,
+        "assigned_to": called.get(approval.assigned_to, "") if approval.assigned_to else "",
+        "people": [(actor, called.get(actor, "somebody"), load.get(actor, 0)) for actor in among],
+        "suggested": assignments.suggested(among, load),
+        "clock": clock,
+        "stopped": _why(clock),
+        "left": span(clock.left) if clock else "",
+        "escalated_to": deadlines.pace_of(approval).escalate_to if approval.escalated_at else "",
+        "thread": _thread(lines, called),
+        "may_comment": bool(request.caller.roles & {"reviewer", "operator", "compliance"}),
+        "may_ask": works,
+        "asked": len(threads.open_questions(lines)) if is_open else 0,
+        "page": {
+            name: reverse(f"approval-{name}", args=[tenant.slug, approval.id])
+            for name in ("claim", "release", "assign", "comment", "ask", "looking")
+        },
+        "next": f"{reverse('approvals-next', args=[tenant.slug])}?after={approval.id}",
+    }
+
+
+def _why(clock: clocks.Clock | None) -> str:
+    if clock is None or clock.stopped_at is None:
+        return ""
+    if clock.why is clocks.Why.FREEZE:
+        return "A freeze covers it: its deadline stands still until the freeze is lifted."
+    return "The agent owes an answer: the deadline stands still until it comes, as long as the policy allows."
+
+
+def _thread(lines: Sequence[Any], called: dict[UUID, str]) -> list[dict[str, Any]]:
+    asked = {line.id: line.text for line in lines if line.kind == "question"}
+    waiting = {line.id for line in threads.open_questions(lines)}
+    return [
+        {
+            "row": line,
+            "by": called.get(line.author, "The agent" if line.author_kind == "agent" else "somebody"),
+            "by_agent": line.author_kind == "agent",
+            "is_question": line.kind == "question",
+            "waits": line.id in waiting,
+            "to": asked.get(line.answers, "") if line.answers else "",
+        }
+        for line in lines
+    ]
+
+
+def eligible(approval: Any, *, at: datetime) -> list[UUID]:
+    """Whose vote may still decide an approval and who is not away, in the order in which they came to the roster."""
+    present = {place.actor for place in standing.of(approval, at=at).may_vote if not place.away}
+    return [each.actor_id for each in approvers.approvers(approval.tenant_id) if each.actor_id in present]
+
+
+def nobody_left() -> NoReturn:
+    """There is nobody to suggest."""
+    raise assignments.NotEligible("Nobody here may decide this.")
+
+
+def questions(tenant_id: UUID, action_ids: list[UUID]) -> list[dict[str, Any]]:
+    """What the agent was asked about these actions and has not answered."""
+    return [
+        {"question_id": str(line.id), "action_id": str(action_id), "text": line.text, "at": instant(line.at)}
+        for action_id, lines in votes_queries.questions_to(tenant_id, action_ids).items()
+        for line in lines
+    ]

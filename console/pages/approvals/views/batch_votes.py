@@ -1,0 +1,117 @@
+"""Voting on several approvals of one kind at once: every item is shown as it is, and each gets a vote of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from approvals.requests.queries import approvals
+from approvals.voting.operations import batch_votes as operations
+from approvals.voting.operations import votes
+from approvals.voting.rules import batches, binding
+from console.accounts.step_up import proof_class
+from console.pages.actions.action_record import account
+from console.pages.approvals.context import fields
+from console.pages.approvals.forms import Ballots, picked
+from console.web import labels
+from console.web.action_titles import title
+from console.web.http import Request, in_tenant
+from ledger.actions.queries import actions as actions_queries
+
+
+@in_tenant("reviewer")
+def batch(request: Request) -> HttpResponse:
+    if request.method != "POST":
+        return _show(request, picked(request.GET), Ballots())
+    form = Ballots(request.POST)
+    if not form.is_valid():
+        return _show(request, picked(request.POST), form, status=422)
+    given = form.cleaned_data
+    proof = proof_class(request, request.user, given["password"], given["otp"])
+    if not proof:
+        form.add_error("otp" if given["otp"] else "password", "This is not right. No vote was recorded.")
+        return _show(request, picked(request.POST), form, status=403)
+    outcomes = operations.vote(
+        tenant_id=request.tenant.id,
+        shown=form.shown(),
+        verdict=binding.Verdict(given["verdict"]),
+        voter=binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof),
+        reason=given["reason"],
+        at=request.as_of,
+    )
+    return render(request, "approvals/batch_result.html", _told(request, outcomes))
+
+
+def _show(request: Request, ids: list[UUID], form: Ballots, *, status: int = 200) -> HttpResponse:
+    """The items in full, those that cannot be voted on together apart from the rest."""
+    found = approvals.approvals_named(request.tenant.id, ids)
+    if not found:
+        messages.error(request, "Choose what you want to vote on.")
+        return redirect("approvals", request.tenant.slug)
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    items, apart = [], []
+    kind: tuple[str, str, str] | None = None
+    for each in found.values():
+        item = operations.item_of(each, actions[each.action_id])
+        why_not = _why_not(each, item, kind)
+        if why_not:
+            apart.append(_row(request, each, actions[each.action_id]) | {"why_not": why_not})
+        else:
+            kind = item.kind
+            items.append(_item(request, each, actions[each.action_id]))
+    context = {"here": "approvals", "items": items, "apart": apart, "form": form, "action": request.path}
+    context |= {"approvals_href": reverse("approvals", args=[request.tenant.slug])}
+    return render(request, "approvals/batch.html", context, status=status)
+
+
+def _why_not(approval: Any, item: batches.Item, kind: tuple[str, str, str] | None) -> str:
+    if approval.state != "REQUESTED":
+        return "It was decided already."
+    if said := batches.why_not(item):
+        return said
+    if kind is not None and item.kind != kind:
+        return "It is of another kind than the first: another tool, contract or policy."
+    return ""
+
+
+def _row(request: Request, approval: Any, action: Any) -> dict[str, Any]:
+    return {
+        "id": approval.id,
+        "action": action,
+        "title": title(action.operation_kind, action.target),
+        "href": reverse("approval", args=[request.tenant.slug, approval.id]),
+    }
+
+
+def _item(request: Request, approval: Any, action: Any) -> dict[str, Any]:
+    told, covers = account(request.tenant, action), votes.coverage(approval)
+    return _row(request, approval, action) | {
+        "title": told.title,
+        "row": approval,
+        "covers": covers,
+        "covers_digest": binding.coverage_digest(covers),
+        "fields": fields(told),
+    }
+
+
+_LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not taken")}
+
+
+def _told(request: Request, outcomes: list[operations.Outcome]) -> dict[str, Any]:
+    found = approvals.approvals_named(request.tenant.id, [each.approval_id for each in outcomes])
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found.values()])
+    items = []
+    for each in outcomes:
+        approval = found[each.approval_id]
+        icon, word = _LOOKS[each.result]
+        state_icon, state = labels.APPROVALS[approval.state]
+        shown = _row(request, approval, actions[approval.action_id])
+        items.append(shown | {"outcome": each, "icon": icon, "word": word, "state": state, "state_icon": state_icon})
+    counts = {result: sum(each.result == result for each in outcomes) for result in _LOOKS}
+    here = reverse("approvals", args=[request.tenant.slug])
+    return {"here": "approvals", "items": items, "counts": counts, "approvals_href": here}

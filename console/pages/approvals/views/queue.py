@@ -1,0 +1,263 @@
+"""The inbox of approvals: what waits for people, in the order in which it should be looked at."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.agents import queries as agents_queries
+from approvals.requests.queries import approvals
+from approvals.voting.queries import approvers
+from approvals.voting.rules import batches
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as directory
+from console.pages.actions.action_record import names
+from console.pages.approvals import queue
+from console.pages.approvals.forms import NewView, QueueFilter
+from console.pages.approvals.queue import Card, cards
+from console.web.http import Request, back_to, in_tenant
+from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue import queries as catalogue_queries
+
+TABS = {
+    "": ("Waiting", "0 approvals wait for a vote"),
+    "approved": ("Approved, not started", "0 approvals wait for an executor"),
+    "decided": ("Decided", "Nothing has been decided yet"),
+}
+PAGE = 50
+MOST_EXPORTED = 5000
+_LEFT_OUT = ("after", "before", "tab")
+
+
+@in_tenant()
+def inbox(request: Request) -> HttpResponse:
+    tab = request.GET.get("tab", "")
+    if tab not in TABS:
+        raise Http404
+    context = _waiting(request) if tab == "" else _settled(request, tab)
+    context |= {"here": "approvals", "tabs": _tabs(request, tab)}
+    return render(request, "approvals/_list.html" if request.htmx else "approvals/list.html", context)
+
+
+@in_tenant()
+def following(request: Request) -> HttpResponse:
+    """The next one that waits for this person's vote, under the filters with which they last looked at the queue."""
+    query = QueryDict(request.session.get(_kept(request), ""))
+    wanted = queue_filter(request, query).wanted(me=request.caller.actor.id)
+    wanted |= {"without": request.caller.actor.id}
+    passed = request.GET.get("after", "")
+    waiting = approvals.queue(request.tenant.id, limit=2, at=request.as_of, **wanted)
+    after = next((each for each in waiting if str(each.id) != passed), None)
+    if after is None:
+        messages.success(request, "Nothing else in this queue waits for your vote.")
+        return redirect(f"{_here(request)}?{query.urlencode()}" if query else _here(request))
+    return redirect("approval", request.tenant.slug, after.id)
+
+
+@in_tenant()
+def export(request: Request) -> HttpResponse:
+    """What the filters leave of the queue, as a table; nothing of any payload."""
+    wanted = queue_filter(request, request.GET).wanted(me=request.caller.actor.id)
+    found = approvals.queue(request.tenant.id, limit=MOST_EXPORTED, at=request.as_of, **wanted)
+    accounts_operations.see(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        kind="queue",
+        thing_id=request.tenant.id,
+        about_id=None,
+        at=request.as_of,
+    )
+    answer = HttpResponse(_table(request, found), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="approvals.csv"'
+    return answer
+
+
+@in_tenant()
+@require_POST
+def save_view(request: Request) -> HttpResponse:
+    form = NewView(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not saved: give the view a name of at most 60 characters.")
+        return redirect(_here(request))
+    query = _bare(QueryDict(form.cleaned_data["query"]))
+    accounts_operations.save_view(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        page="approvals",
+        name=form.cleaned_data["name"],
+        query=query,
+        shared=form.cleaned_data["shared"],
+        at=request.as_of,
+    )
+    messages.success(request, f"Saved as {form.cleaned_data['name']}.")
+    return redirect(f"{_here(request)}?{query}" if query else _here(request))
+
+
+@in_tenant()
+@require_POST
+def remove_view(request: Request, view_id: UUID) -> HttpResponse:
+    accounts_operations.remove_view(
+        tenant_id=request.tenant.id, by=request.caller.actor, view_id=view_id, at=request.as_of
+    )
+    return back_to(request, _here(request))
+
+
+def queue_filter(request: Request, query: QueryDict) -> QueueFilter:
+    """The filters of an address, over what this tenant has to choose from."""
+    tenant = request.tenant.id
+    called = directory.names_of(tenant)
+    people = [(str(each.actor_id), called.get(each.actor_id, "somebody")) for each in approvers.approvers(tenant)]
+    return QueueFilter(
+        query,
+        people=people,
+        tools=sorted(catalogue_queries.tool_names(tenant)),
+        agents=[each.agent_id for each in agents_queries.agents(tenant)],
+        groups=approvers.groups_asked(tenant),
+    )
+
+
+def _waiting(request: Request) -> dict[str, Any]:
+    filters = queue_filter(request, request.GET)
+    wanted = filters.wanted(me=request.caller.actor.id)
+    after = _uuid(request.GET.get("after", ""))
+    found = approvals.queue(request.tenant.id, after=after, limit=PAGE + 1, at=request.as_of, **wanted)
+    shown = cards(request, found[:PAGE])
+    query = _bare(request.GET)
+    if request.session.get(_kept(request)) != query:
+        request.session[_kept(request)] = query
+    return {
+        "cards": shown,
+        "order": _order(filters),
+        "empty": "0 approvals match these filters" if wanted else TABS[""][1],
+        "filters": filters,
+        "kept": {},
+        "query": query,
+        "views": _views(request, query),
+        "batch": _batch(request, shown),
+        "export": f"{reverse('approvals-export', args=[request.tenant.slug])}?{query}",
+        "looking": _looking(request, found[:PAGE]),
+        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        "newest": _page_after(request, None) if after else "",
+    }
+
+
+def _settled(request: Request, tab: str) -> dict[str, Any]:
+    here, before = _here(request), _uuid(request.GET.get("before", ""))
+    if tab == "decided":
+        found = approvals.decided(request.tenant.id, before=before, limit=PAGE)
+    else:
+        found = approvals.approvals(request.tenant.id, states=("APPROVED",), limit=PAGE)
+    more = tab == "decided" and len(found) == PAGE
+    return {
+        "cards": cards(request, found),
+        "order": "newest first" if tab == "decided" else "what ends first comes first",
+        "empty": TABS[tab][1],
+        "older": f"{here}?tab=decided&before={found[-1].id}" if more else "",
+        "newest": f"{here}?tab=decided" if before else "",
+    }
+
+
+def _order(filters: QueueFilter) -> str:
+    chosen = filters.cleaned_data.get("sort", "") if filters.is_valid() else ""
+    if not chosen:
+        return "riskiest first, then what ends first"
+    return str(dict(filters.fields["sort"].choices)[chosen]).lower()  # type: ignore[attr-defined]
+
+
+def _batch(request: Request, shown: list[Card]) -> dict[str, Any] | None:
+    """The bar for voting on several at once; only where this person may vote and something may be batched."""
+    if "reviewer" not in request.caller.roles or not any(card.may_batch for card in shown):
+        return None
+    return {"href": reverse("approvals-batch", args=[request.tenant.slug]), "most": batches.MOST}
+
+
+def _views(request: Request, query: str) -> list[dict[str, Any]]:
+    found = directory.saved_views(request.tenant.id, "approvals", of=request.caller.actor.id)
+    called = names(request.tenant.id) if found else {}
+    return [
+        {
+            "name": each.name,
+            "href": f"{_here(request)}?{each.query}" if each.query else _here(request),
+            "current": each.query == query,
+            "by": "" if each.owner == request.caller.actor.id else called.get(each.owner, "somebody"),
+            "shared": each.shared,
+            "remove": reverse("approvals-view-remove", args=[request.tenant.slug, each.id])
+            if each.owner == request.caller.actor.id
+            else "",
+        }
+        for each in found
+    ]
+
+
+def _looking(request: Request, found: list[Any]) -> str:
+    ids = urlencode([("id", each.id) for each in found])
+    return f"{reverse('approvals-looking', args=[request.tenant.slug])}?{ids}" if found else ""
+
+
+def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    here = _here(request)
+    return [
+        {"href": f"{here}?tab={tab}" if tab else here, "word": word, "current": tab == current}
+        for tab, (word, _) in TABS.items()
+    ]
+
+
+def _page_after(request: Request, last: UUID | None) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
+    return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
+
+
+def _bare(query: QueryDict) -> str:
+    """The filters of an address in one order, without its page: the same view is the same text."""
+    known = set(QueueFilter.base_fields) - set(_LEFT_OUT)
+    return urlencode(sorted((name, value) for name, value in query.items() if value and name in known))
+
+
+def _kept(request: Request) -> str:
+    return f"queue:{request.tenant.slug}"
+
+
+def _here(request: Request) -> str:
+    return reverse("approvals", args=[request.tenant.slug])
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+_COLUMNS = ("approval", "action", "tool", "target", "agent", "class", "reversibility", "risk", "asked_at", "decide_by")
+_PEOPLE = ("assigned_to", "claimed_by", "missing")
+
+
+def _table(request: Request, found: list[Any]) -> str:
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerow((*_COLUMNS, *_PEOPLE))
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found])
+    called, missing = names(request.tenant.id), queue.missing(request.tenant.id, found)
+    for each in found:
+        action = actions[each.action_id]
+        claim = queue.claim_on(each, at=request.as_of)
+        row = (each.id, action.id, action.tool, action.target, action.agent, action.side_effect_class)
+        times = (each.requested_at.isoformat(), each.decide_by.isoformat())
+        people = (called.get(each.assigned_to, ""), called.get(claim.by, "") if claim else "", missing[each.id])
+        written.writerow([spreadsheet_cell(one) for one in (*row, action.reversibility, each.risk, *times, *people)])
+    return text.getvalue()
+
+
+def spreadsheet_cell(value: Any) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    text = str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

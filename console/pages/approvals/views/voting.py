@@ -1,0 +1,146 @@
+"""The vote on the approval's page: given with a passkey, a code or a password, or refused with what was typed kept."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from approvals.requests.queries import approvals
+from approvals.voting.operations import challenges, signatures, votes
+from approvals.voting.rules import binding
+from console.accounts.step_up import proof_class, session_hash
+from console.api.approvals.votes import told
+from console.api.auth import NotAllowed
+from console.pages.approvals.views.approvals import page
+from console.web import erased_pages, labels
+from console.web.forms import Unsigned, Vote
+from console.web.http import Request, in_tenant
+from ledger.db import apart
+from ledger.record.rules.refusals import Refused
+
+
+@in_tenant("reviewer", "operator")
+@require_POST
+def vote(request: Request, approval_id: UUID) -> HttpResponse:
+    _check_role(request)
+    form = Vote(request.POST)
+    if not form.is_valid():
+        return page(request, approval_id, form, status=422)
+    try:
+        proof = _proof(request, form)
+        if not proof:
+            return _wrong(request, approval_id, form)
+        with apart():
+            votes.vote(
+                tenant_id=request.tenant.id,
+                approval_id=approval_id,
+                verdict=form.said(),
+                voter=_voter(request, proof),
+                seen=form.seen(),
+                reason=form.cleaned_data["reason"],
+                signed=_signed(request, form),
+                at=request.as_of,
+            )
+    except Refused as refusal:
+        if refusal.status == 404:
+            raise
+        if refusal.afterwards is not None:
+            refusal.afterwards()
+        return page(request, approval_id, form, status=refusal.status, refusal=refusal)
+    messages.success(request, f"Recorded: you {labels.VERDICTS[form.said()][1]}.")
+    return redirect("approval", request.tenant.slug, approval_id)
+
+
+@in_tenant("reviewer", "operator")
+@require_POST
+def challenge(request: Request, approval_id: UUID) -> HttpResponse:
+    """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    _check_role(request)
+    form = Unsigned(request.POST)
+    if not form.is_valid():
+        faults = [str(each) for errors in form.errors.values() for each in errors]
+        return JsonResponse({"code": "INVALID", "detail": " ".join(faults)}, status=422)
+    try:
+        with apart():
+            asked = challenges.ask(
+                tenant_id=request.tenant.id,
+                approval_id=approval_id,
+                verdict=form.said(),
+                voter=_voter(request, "A"),
+                seen=form.seen(),
+                reason=form.cleaned_data["reason"],
+                session_hash=session_hash(request),
+                credential_id=form.cleaned_data["credential_id"],
+                at=request.as_of,
+            )
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            refusal.afterwards()
+        return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
+    return JsonResponse(told(asked), status=201)
+
+
+@in_tenant()
+def shown(request: Request, approval_id: UUID) -> HttpResponse:
+    """What a vote would cover now: the page compares it with what it shows."""
+    gone = erased_pages.instead(request, "approval", approval_id)
+    if gone is not None:
+        return gone
+    approval = approvals.approval(request.tenant.id, approval_id)
+    if approval is None:
+        raise Http404
+    covers = votes.coverage(approval)
+    held = {
+        "state": approval.state,
+        "payload_hash": covers.payload_hash,
+        "rendering_digest": covers.rendering_digest,
+        "covers": binding.coverage_digest(covers),
+    }
+    return JsonResponse(held)
+
+
+def _check_role(request: Request) -> None:
+    """Operators who are no reviewers may break the glass, where the policy lets them, and nothing else."""
+    if "reviewer" not in request.caller.roles and request.POST.get("verdict") != binding.Verdict.BREAK_GLASS:
+        raise NotAllowed("Only reviewers may do this.")
+
+
+def _proof(request: Request, form: Vote) -> str:
+    held = form.cleaned_data
+    return "A" if held["assertion"] else proof_class(request, request.user, held["password"], held["otp"])
+
+
+def _wrong(request: Request, approval_id: UUID, form: Vote) -> HttpResponse:
+    """A wrong password or code: on record, and the page again."""
+    votes.note_refused(
+        tenant_id=request.tenant.id,
+        approval_id=approval_id,
+        voter=request.caller.actor.id,
+        refusal=binding.StepUpRequired(),
+        at=request.as_of,
+    )
+    if form.cleaned_data["otp"]:
+        form.add_error("otp", "This code is wrong or was used before. Your vote was not recorded.")
+    else:
+        form.add_error("password", "This is not your password. Your vote was not recorded.")
+    return page(request, approval_id, form, status=403)
+
+
+def _voter(request: Request, proof: str) -> binding.Voter:
+    return binding.Voter(actor=str(request.caller.actor.id), roles=request.caller.roles, evidence_class=proof)
+
+
+def _signed(request: Request, form: Vote) -> signatures.Signed | None:
+    held: dict[str, Any] = form.cleaned_data
+    if not held["assertion"]:
+        return None
+    return signatures.Signed(
+        challenge_id=held["challenge_id"] or UUID(int=0),
+        session_hash=session_hash(request),
+        assertion=held["assertion"],
+    )

@@ -1,0 +1,263 @@
+"""Audit: the record searched by who, what, where and when; and who looked at what."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from approvals.requests.queries import approvals as approvals_queries
+from console.accounts import queries as directory
+from console.api.auth import NotAllowed
+from console.pages.actions.action_record import names, pretty
+from console.templatetags.console import moment, plainly, standing
+from console.web import labels
+from console.web.forms import AuditFilter, SightingFilter
+from console.web.http import Request, in_tenant
+from console.web.proofs import panel
+from ledger.actions.queries import actions, search
+from ledger.record.operations import SYSTEM_ACTOR
+from ledger.record.queries import events
+from ledger.verification.queries import storage
+from reviews import queries as after
+
+PAGE = 50
+MAY = ("compliance", "administrator")
+# What these say is about people and keys, and nobody's business who only works with actions.
+ABOUT_PEOPLE = frozenset({"member", "credential"})
+TABS = {
+    "audit": "The record",
+    "sightings": "Who saw what",
+    "exports": "Exports",
+    "holds": "Holds and erasure",
+}
+# Subjects that have a page of their own, and what it is called.
+PAGES = {
+    "action": "action",
+    "approval": "approval",
+    "case": "case",
+    "session": "session",
+    "incident": "incident",
+    "batch": "batch",
+    "evidence": "evidence",
+    "narrative": "action-narrative",
+    "recording": "recording",
+}
+
+
+@in_tenant(*MAY)
+def browse(request: Request) -> HttpResponse:
+    called = names(request.tenant.id)
+    filters = AuditFilter(request.GET, people=_people(request, called), kinds=sorted(labels.EVENTS, key=labels.event))
+    wanted = _wanted(request, filters)
+    found = search.events(request.tenant.id, wanted, before=_behind(request), limit=PAGE + 1) if wanted else []
+    last = search.place_after(wanted, found[PAGE - 1]) if wanted and len(found) > PAGE else ""
+    context = {
+        "here": "audit",
+        "tabs": tabs(request, "audit"),
+        "filters": filters,
+        "rows": _events(request, found[:PAGE], called),
+        "order": "by action, the newest first" if wanted and wanted.by_action else "newest first",
+        "older": _address(request, last) if last else "",
+        "newest": _address(request, "") if _behind(request) else "",
+        "empty": "Nothing in the record matches" if filters.changed_data else "The record is empty",
+    }
+    return render(request, "audit/_list.html" if request.htmx else "audit/list.html", context)
+
+
+@in_tenant(*MAY)
+def sightings(request: Request) -> HttpResponse:
+    called = names(request.tenant.id)
+    filters = SightingFilter(request.GET, people=_people(request, called))
+    found = _seen(request, filters)
+    context = {
+        "here": "audit",
+        "tabs": tabs(request, "sightings"),
+        "filters": filters,
+        "rows": _sightings(request, found[:PAGE], called),
+        "older": _address(request, str(found[PAGE - 1].id)) if len(found) > PAGE else "",
+        "newest": _address(request, "") if _behind(request) else "",
+        "empty": "Nobody has looked at this" if filters.changed_data else "Nobody has opened a page yet",
+    }
+    return render(request, "audit/_sightings.html" if request.htmx else "audit/sightings.html", context)
+
+
+@in_tenant()
+def event(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
+    """One event, as hashed, wherever it belongs."""
+    found = events.one_event(request.tenant.id, subject_id, seq)
+    if found is None:
+        raise Http404
+    row, snapshot, detail = found
+    if row.subject_kind in ABOUT_PEOPLE and not request.caller.roles & frozenset(MAY):
+        raise NotAllowed("Events about people and keys are for compliance and administrators.")
+    context = {
+        "here": "audit" if request.caller.roles & frozenset(MAY) else "actions",
+        "event": row,
+        "word": labels.event(row.kind),
+        "subject": labels.SUBJECTS.get(row.subject_kind, labels.sentence(row.subject_kind)),
+        "subject_href": _page(request, row.subject_kind, row.subject_id),
+        "actor": names(request.tenant.id).get(row.actor_id, row.actor_kind),
+        "proof": (proof := panel(request.tenant.slug, request.tenant.id, row)),
+        "place": proof["place"] if proof else None,
+        "entry_hash": bytes(row.entry_hash).hex(),
+        "prev_hash": bytes(row.prev).hex() if row.prev else "",
+        "envelope": bytes(row.envelope).decode(),
+        "entry": pretty(snapshot) if snapshot else "",
+        "detail": pretty(detail) if detail else "",
+    }
+    return render(request, "audit/_event.html" if request.htmx else "audit/event.html", context)
+
+
+def tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    """What the Audit pages lead to."""
+    return [
+        {"word": word, "href": reverse(name, args=[request.tenant.slug]), "current": name == current}
+        for name, word in TABS.items()
+    ]
+
+
+def _people(request: Request, called: dict[UUID, str]) -> list[tuple[str, str]]:
+    """Whoever can have done something, by name: people first, then keys, then the console itself."""
+    people = {each.actor_id: called[each.actor_id] for each in directory.members(request.tenant.id)}
+    keys = {each.actor_id: f"{each.name} (key)" for each in directory.keys(request.tenant.id)}
+    named = [*sorted(people.items(), key=lambda one: one[1]), *sorted(keys.items(), key=lambda one: one[1])]
+    return [(str(actor), name) for actor, name in (*named, (SYSTEM_ACTOR, "Counterfoil"))]
+
+
+def _wanted(request: Request, filters: AuditFilter) -> search.Wanted | None:
+    """What the filters ask for; None where they ask for what cannot be."""
+    if not filters.is_valid():
+        return None
+    chosen, span = filters.cleaned_data, filters.span()
+    subject = filters.subject()
+    if chosen["action"] and subject is None:
+        return None
+    person = UUID(chosen["who"]) if chosen["who"] else None
+    return search.Wanted(
+        actor=person,
+        actor_kind="person" if person and _is_person(request, person) else "",
+        kind=chosen["kind"],
+        subjects=_around(request.tenant.id, subject) if subject else (),
+        agent=chosen["agent"],
+        target=chosen["target"],
+        since=span.get("since"),
+        until=span.get("until"),
+    )
+
+
+def _is_person(request: Request, actor: UUID) -> bool:
+    return any(each.actor_id == actor for each in directory.members(request.tenant.id))
+
+
+def _around(tenant_id: UUID, subject: UUID) -> tuple[UUID, ...]:
+    """A subject and what belongs to it: an action with its approvals and cases."""
+    approvals = [each.id for each in approvals_queries.approvals_of(tenant_id, subject)]
+    cases = [each.id for each in after.cases_of(tenant_id, subject)]
+    return (subject, *approvals, *cases)
+
+
+def _behind(request: Request) -> str:
+    """The place in the address: an id, with a number where events of one action are listed; nothing else is one."""
+    asked = str(request.GET.get("before", ""))
+    named, _, number = asked.partition(".")
+    known = storage.is_uuid(named) and (not number or (number.isascii() and number.isdecimal() and len(number) < 10))
+    return asked if known else ""
+
+
+def _address(request: Request, last: str) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
+    return f"{request.path}?{urlencode({**kept, 'before': last} if last else kept)}"
+
+
+def _seen(request: Request, filters: SightingFilter) -> list[Any]:
+    if not filters.is_valid():
+        return []
+    chosen, thing = filters.cleaned_data, filters.subject()
+    if chosen["thing"] and thing is None:
+        return []
+    return directory.sightings(
+        request.tenant.id,
+        actor=UUID(chosen["who"]) if chosen["who"] else None,
+        thing=thing,
+        kind=chosen["kind"],
+        before=UUID(_behind(request).partition(".")[0]) if _behind(request) else None,
+        limit=PAGE + 1,
+        **filters.span(),
+    )
+
+
+def _page(request: Request, kind: str, subject: UUID) -> str:
+    """The page of a subject, where it has one."""
+    try:
+        return reverse(PAGES[kind], args=[request.tenant.slug, subject])
+    except (KeyError, NoReverseMatch):
+        return ""
+
+
+# Rows are written in Python, as on the Actions page: the template engine costs more than the query.
+
+
+def _events(request: Request, found: list[search.Found], called: dict[UUID, str]) -> SafeString:
+    places = search.standings(request.tenant.id, [(each.subject_id, each.seq) for each in found])
+    targets = actions.actions_by_id(request.tenant.id, [each.subject_id for each in found])
+    shown = {"as_of": request.as_of}
+    return mark_safe(
+        "".join(
+            _event(
+                request,
+                each,
+                actor=called.get(each.actor_id, each.actor_kind),
+                place=places.get((each.subject_id, each.seq)),
+                target=targets[each.subject_id].target if each.subject_id in targets else "",
+                when=moment(shown, each.at),
+            )
+            for each in found
+        )
+    )
+
+
+def _event(request: Request, event: search.Found, *, actor: str, place: Any, target: str, when: SafeString) -> str:
+    href = reverse("event", args=[request.tenant.slug, event.subject_id, event.seq])
+    page = _page(request, event.subject_kind, event.subject_id)
+    subject = labels.SUBJECTS.get(event.subject_kind, labels.sentence(event.subject_kind))
+    name = f"{subject} {plainly(target)}" if target else f'{subject} <span class="id">{event.subject_id}</span>'
+    about = f'<a class="over" href="{page}">{name}</a>' if page else name
+    return (
+        f'<tr data-item data-part="{event.id}">'
+        f'<td class="nowrap"><a class="open" href="{href}" data-inspect>{escape(labels.event(event.kind))}</a></td>'
+        f'<td class="clip">{about}</td>'
+        f'<td class="nowrap">{plainly(actor)}</td>'
+        f'<td class="nowrap muted roomy">{_moved(event)}</td>'
+        f'<td class="nowrap mono">{standing(place)}</td>'
+        f'<td class="num fit">{when}</td></tr>'
+    )
+
+
+def _moved(event: search.Found) -> str:
+    if event.state == event.from_state:
+        return ""
+    return escape(labels.step(event.subject_kind, event.kind, event.state))
+
+
+def _sightings(request: Request, found: list[Any], called: dict[UUID, str]) -> SafeString:
+    shown = {"as_of": request.as_of}
+    return mark_safe("".join(_sighting(request, each, called, moment(shown, each.at)) for each in found))
+
+
+def _sighting(request: Request, row: Any, called: dict[UUID, str], when: SafeString) -> str:
+    href = _page(request, row.kind, row.thing_id)
+    thing = f'{labels.SEEN.get(row.kind, row.kind)} <span class="id">{row.thing_id}</span>'
+    opened = f'<a class="open" href="{href}">{thing}</a>' if href else thing
+    return (
+        f'<tr data-item data-part="{row.id}">'
+        f'<td class="nowrap">{plainly(called.get(row.actor_id, "somebody"))}</td>'
+        f'<td class="clip">{opened}</td>'
+        f'<td class="num fit">{when}</td></tr>'
+    )

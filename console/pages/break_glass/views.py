@@ -1,0 +1,84 @@
+"""Break-glass: what one person let through alone, and what others found who looked at it afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.voting.queries import approvers
+from approvals.voting.rules import break_glass as rules
+from console.pages.actions.action_record import names
+from console.pages.break_glass import context as break_glass_context
+from console.web.forms import EmergencyReview
+from console.web.http import Request, in_tenant
+from ledger.actions.queries import actions as actions_queries
+
+REVIEWERS = ("reviewer", "operator", "compliance", "administrator")
+FOUND = {"justified": "justified", "not_justified": "not justified"}
+
+
+@in_tenant()
+def emergency_list(request: Request) -> HttpResponse:
+    return _page(request, EmergencyReview())
+
+
+@in_tenant(*REVIEWERS)
+@require_POST
+def emergency_review(request: Request, emergency_id: UUID) -> HttpResponse:
+    form = EmergencyReview(request.POST)
+    if not form.is_valid():
+        return _page(request, form, about=emergency_id, status=422)
+    break_glass_context.review(
+        tenant_id=request.tenant.id,
+        emergency_id=emergency_id,
+        finding=rules.Finding(form.cleaned_data["finding"]),
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Recorded: your review of this use of break-glass.")
+    return redirect("emergencies", request.tenant.slug)
+
+
+def _page(request: Request, form: EmergencyReview, *, about: UUID | None = None, status: int = 200) -> HttpResponse:
+    tenant_id = request.tenant.id
+    called = names(tenant_id)
+    waiting = approvers.emergencies(tenant_id)
+    done = approvers.emergencies(tenant_id, reviewed=True, limit=50)
+    actions = actions_queries.actions_by_id(tenant_id, [each.action_id for each in (*waiting, *done)])
+    context = {
+        "here": "approvals",
+        "approvals_href": reverse("approvals", args=[request.tenant.slug]),
+        "waiting": [_shown(request, each, actions, called, form if each.id == about else None) for each in waiting],
+        "done": [_shown(request, each, actions, called, None) for each in done],
+        "findings": FOUND.items(),
+    }
+    return render(request, "approvals/emergencies.html", context, status=status)
+
+
+def _shown(
+    request: Request, used: Any, actions: dict[UUID, Any], called: dict[UUID, str], form: EmergencyReview | None
+) -> dict[str, Any]:
+    mine = approvers.person_of(request.tenant.id, request.caller.actor.id)
+    gone = {each["person"] for each in used.reviews} | {str(approvers.person_of(request.tenant.id, used.used_by))}
+    reviews = [
+        {"by": called.get(UUID(each["actor"]), "somebody"), "found": FOUND[each["finding"]], "reason": each["reason"]}
+        for each in used.reviews
+    ]
+    return {
+        "row": used,
+        "action": actions.get(used.action_id),
+        "by": called.get(used.used_by, "an operator"),
+        "reviews": reviews,
+        "late": used.reviewed_at is None and used.review_by <= request.as_of,
+        "may_review": used.reviewed_at is None and str(mine) not in gone,
+        "approval_href": reverse("approval", args=[request.tenant.slug, used.approval_id]),
+        "href": reverse("emergency-review", args=[request.tenant.slug, used.id]),
+        "form": form,
+    }

@@ -1,0 +1,150 @@
+"""How calls fared, as the pages show it: periods, rates, charts, and a link to the calls behind every number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.urls import reverse
+
+from approvals.agents.rules import acceptance
+from approvals.agents.rules.acceptance import HEALTHY_PHANTOMS, Tally
+from approvals.gate import queries as gate_queries
+from console.web import charts, labels
+from ledger.actions.queries import actions
+
+PERIODS: Final = {
+    "day": ("24 hours", timedelta(days=1), timedelta(hours=1)),
+    "week": ("7 days", timedelta(days=7), timedelta(hours=6)),
+    "month": ("30 days", timedelta(days=30), timedelta(days=1)),
+}
+SLICES: Final = {"agent": "agent_id", "tool": "tool", "tier": "model_tier", "disclosed": "disclosed"}
+_ZERO = datetime(2000, 1, 1, tzinfo=UTC)
+MOST_LINES = 50
+_OUTCOMES: Final[dict[str, dict[str, Any]]] = {
+    "accepted": {"accepted": True},
+    "refused": {"accepted": False},
+    "phantom": {"category": "phantom"},
+    "argument": {"category": "argument_hallucination"},
+    "undisclosed": {"code": "UNDISCLOSED_TOOL", "accepted": False},
+}
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of time that figures are over, and how finely it is drawn."""
+
+    name: str
+    word: str
+    since: datetime
+    until: datetime
+    step: timedelta
+
+    @property
+    def before(self) -> Period:
+        """The period of the same length that ended when this one began."""
+        return Period(self.name, self.word, self.since - (self.until - self.since), self.since, self.step)
+
+    def starts(self) -> list[datetime]:
+        """The beginnings of its stretches, as the database bins them."""
+        first = _ZERO + (self.since - _ZERO) // self.step * self.step
+        return [first + self.step * number for number in range((self.until - first) // self.step + 1)]
+
+
+def period(name: str, *, at: datetime) -> Period:
+    """The period of that name that ends now; a week where there is none."""
+    known = name if name in PERIODS else "week"
+    word, length, step = PERIODS[known]
+    return Period(known, word, at - length, at, step)
+
+
+def tabs(path: str, given: Mapping[str, str], chosen: Period) -> list[dict[str, Any]]:
+    """The periods as links that keep the rest of the address."""
+    kept = {name: value for name, value in given.items() if name not in ("period", "before")}
+    return [
+        {"href": f"{path}?{urlencode(kept | {'period': name})}", "word": word, "current": name == chosen.name}
+        for name, (word, _, _) in PERIODS.items()
+    ]
+
+
+def calls_href(slug: str, over: Period, **about: Any) -> str:
+    """The list of the calls behind a number."""
+    wanted = {name: value for name, value in about.items() if value is not None}
+    return f"{reverse('calls', args=[slug])}?{urlencode({'period': over.name} | wanted)}"
+
+
+def rates(tally: Tally, href: Callable[..., str]) -> list[dict[str, Any]]:
+    """The measuring classes of a tally as figures, each with the calls behind it."""
+    return [
+        _rate("Calls", str(tally.made), tally.made, href()),
+        _rate("Acceptance rate", charts.percent(tally.acceptance_rate), tally.accepted, href(outcome="accepted")),
+        _rate("Phantom share", charts.percent(tally.phantom_share), tally.phantom, href(outcome="phantom")),
+        _rate("Wrong arguments", charts.percent(tally.argument_share), tally.argument, href(outcome="argument")),
+        _rate("Undisclosed tools", str(tally.undisclosed), tally.undisclosed, href(outcome="undisclosed")),
+        _rate("Tool failed", charts.percent(tally.failed_share), tally.failed, href(outcome="failed")),
+    ]
+
+
+def _rate(word: str, figure: str, count: int, href: str) -> dict[str, Any]:
+    return {"word": word, "figure": figure, "count": count, "href": href}
+
+
+def lines(made: Mapping[tuple[Any, ...], Tally], over: Period) -> dict[str, Any]:
+    """The two charts of a tally by time: acceptance from 0 to 100 %, and phantoms with their line."""
+    by_start = {key[-1]: tally for key, tally in made.items()}
+    tallies = [by_start.get(start, Tally()) for start in over.starts()]
+    return {
+        "acceptance": charts.spark(
+            [each.acceptance_rate for each in tallies], label=f"Acceptance rate over {over.word}", top=1.0
+        ),
+        "phantoms": charts.spark(
+            [each.phantom_share for each in tallies],
+            label=f"Phantom share over {over.word}, the dashed line is 2 %",
+            line=HEALTHY_PHANTOMS,
+        ),
+    }
+
+
+def flags(agent: Any) -> list[dict[str, Any]]:
+    """The flags of an agent in words, with their numbers."""
+    return [
+        {
+            "flag": flag,
+            "word": labels.FLAGS.get(flag, labels.sentence(flag)),
+            "said": _said(flag, facts),
+            "since": datetime.fromisoformat(facts["since"]),
+        }
+        for flag, facts in sorted(agent.flags.items())
+    ]
+
+
+def _said(flag: str, facts: Mapping[str, Any]) -> str:
+    if flag == acceptance.Flag.PROBING:
+        return (
+            f"{facts['names']} different tools were tried and refused in one session; {facts['limit']} raise the flag."
+        )
+    if flag == acceptance.Flag.LOW_ACCEPTANCE:
+        return f"{facts['accepted']} of {facts['calls']} calls were accepted; the floor is {facts['floor']} %."
+    return f"{facts['phantom']} of {facts['calls']} calls named a tool that does not exist; below 2 % is healthy."
+
+
+def sliced(tenant_id: UUID, by: str, over: Period) -> dict[Any, Tally]:
+    """How the calls of a period fared, by agent, tool, model tier or band of disclosed tools."""
+    made = gate_queries.tallies(tenant_id, SLICES[by], since=over.since, until=over.until)
+    found: dict[Any, Tally] = {}
+    for (key,), tally in made.items():
+        place = acceptance.band(key) if by == "disclosed" else key
+        found[place] = found.get(place, Tally()) + tally
+    return found
+
+
+def narrowed(outcome: str, *, tenant_id: UUID, over: Period) -> dict[str, Any]:
+    """The columns that an outcome stands for."""
+    if outcome == "failed":
+        broken = actions.failed_executions(tenant_id, since=over.since, until=over.until)
+        return {"accepted": True, "action_id__in": broken}
+    return dict(_OUTCOMES.get(outcome, {}))

@@ -1,0 +1,33 @@
+"""Whether agents still reach the gate. An empty list means something only while they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from approvals.gate import queries as gate_queries
+
+QUIET_AFTER: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """When the last call came, and whether that is recent enough to rely on what a list does not show."""
+
+    last_call_at: datetime | None
+    healthy: bool
+    reason: str = ""
+
+
+def intake(tenant_id: UUID, *, at: datetime) -> Intake:
+    """The intake of a tenant: healthy, quiet for long, or never used."""
+    last = gate_queries.last_call(tenant_id)
+    if last is None:
+        return Intake(None, False, "no agent has called yet")
+    if last.code == "GATE_FAULT":
+        return Intake(last.at, False, "the gate could not judge the last call")
+    if at - last.at > QUIET_AFTER:
+        return Intake(last.at, False, "no call for a long time")
+    return Intake(last.at, True)

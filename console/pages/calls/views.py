@@ -1,0 +1,186 @@
+"""Calls at the gate: what agents invented, how that share moves, and the list behind every number."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals.agents import queries as agents_queries
+from approvals.agents.rules import acceptance
+from approvals.agents.rules.acceptance import Tally
+from approvals.gate import queries as gate_queries
+from console.pages.agents.views import agent_tabs
+from console.pages.calls import context as calls_context
+from console.pages.calls import success_patterns
+from console.pages.calls.context import Period
+from console.web import charts
+from console.web.http import Request, in_tenant
+from ledger.verification.queries import storage
+from reviews.reporting.rules.success_patterns import MEANINGS, PATTERNS
+
+PAGE = 50
+OUTCOMES = [
+    ("", "Any outcome"),
+    ("accepted", "Accepted"),
+    ("refused", "Refused"),
+    ("phantom", "Tool does not exist"),
+    ("argument", "Wrong arguments"),
+    ("undisclosed", "Tool not disclosed"),
+    ("failed", "Accepted, then the tool failed"),
+]
+WORDS = {"agent": "Agent", "tool": "Tool", "tier": "Model tier", "disclosed": "Tools disclosed"}
+
+
+class CallFilter(forms.Form):
+    """What to list; links are state, so every field stands in the address."""
+
+    agent = forms.CharField(required=False, max_length=128)
+    tool = forms.CharField(required=False, max_length=200)
+    outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
+    code = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
+    tier = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+    least = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
+    most = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
+
+    def about(self, tenant_id: UUID, over: Period) -> dict[str, Any]:
+        """The columns that are asked for."""
+        given = self.cleaned_data
+        named = {"agent_id": given["agent"], "tool": given["tool"], "code": given["code"]}
+        bounds = {"disclosed__gte": given["least"], "disclosed__lte": given["most"]}
+        about = calls_context.narrowed(given["outcome"], tenant_id=tenant_id, over=over)
+        about |= {name: value for name, value in named.items() if value}
+        about |= {name: value for name, value in bounds.items() if value is not None}
+        if "tier" in self.data:
+            about["model_tier"] = given["tier"]
+        return about
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    form = CallFilter(request.GET)
+    about = form.about(request.tenant.id, over) if form.is_valid() else {}
+    found = gate_queries.calls_page(
+        request.tenant.id, since=over.since, until=over.until, before=_before(request), limit=PAGE + 1, **about
+    )
+    context = {
+        "here": "agents",
+        "tabs": agent_tabs(request, "calls"),
+        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "period": over,
+        "form": form,
+        "calls": [_call(request, each) for each in found[:PAGE]],
+        "older": _older(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+    }
+    return render(request, "calls/_list.html" if request.htmx else "calls/list.html", context)
+
+
+@in_tenant()
+def hallucinations(request: Request) -> HttpResponse:
+    tenant, slug = request.tenant.id, request.tenant.slug
+    over = calls_context.period(request.GET.get("period", ""), at=request.as_of)
+    by = request.GET.get("by", "") if request.GET.get("by", "") in calls_context.SLICES else "agent"
+    made = gate_queries.tallies(tenant, since=over.since, until=over.until, step=over.step)
+    now = acceptance.total(made.values())
+    earlier = gate_queries.tally(tenant, since=over.before.since, until=over.before.until)
+    context = {
+        "here": "agents",
+        "tabs": agent_tabs(request, "hallucinations"),
+        "periods": calls_context.tabs(request.path, request.GET.dict(), over),
+        "period": over,
+        "tally": now,
+        "figures": _compared(now, earlier, slug, over),
+        "chart": calls_context.lines(made, over),
+        "checklist": acceptance.CHECKLIST,
+        "patterns": _patterns(tenant, over),
+        "flagged": agents_queries.flagged(tenant),
+        "slices": [
+            {
+                "href": f"{request.path}?{urlencode({'period': over.name, 'by': name})}",
+                "word": word,
+                "current": name == by,
+            }
+            for name, word in WORDS.items()
+        ],
+        "by": WORDS[by],
+        "lines": _lines(request, by, over),
+        "cut_off": now.made >= gate_queries.MOST_CALLS,
+        "most": gate_queries.MOST_CALLS,
+    }
+    name = "calls/_hallucinations.html" if request.htmx else "calls/hallucinations.html"
+    return render(request, name, context)
+
+
+def _slice(request: Request, name: str, over: Period, *, current: bool) -> dict[str, Any]:
+    href = f"{request.path}?{urlencode({'period': over.name, 'by': name})}"
+    return {"href": href, "word": WORDS[name], "current": current}
+
+
+def _patterns(tenant_id: UUID, over: Period) -> list[dict[str, Any]]:
+    """The fourteen patterns of hallucinated success, with how often each was met."""
+    met = success_patterns.met(tenant_id, since=over.since, until=over.until)
+    return [
+        {"code": code, "name": PATTERNS[code], "meaning": MEANINGS[code], "times": times} for code, times in met.items()
+    ]
+
+
+def _compared(now: Tally, earlier: Tally, slug: str, over: Period) -> list[dict[str, Any]]:
+    """Each figure beside the one of the period before."""
+    figures = calls_context.rates(now, lambda **about: calls_context.calls_href(slug, over, **about))
+    past = calls_context.rates(earlier, lambda **about: "")
+    return [figure | {"before": old["figure"]} for figure, old in zip(figures, past, strict=True)]
+
+
+def _lines(request: Request, by: str, over: Period) -> list[dict[str, Any]]:
+    found = calls_context.sliced(request.tenant.id, by, over)
+    # What does worst comes first; a table of invented names has no end.
+    order = sorted(found.items(), key=lambda each: (-each[1].phantom, -each[1].made, str(each[0])))
+    return [_line(request.tenant.slug, by, key, tally, over) for key, tally in order[: calls_context.MOST_LINES]]
+
+
+def _line(slug: str, by: str, key: Any, tally: Tally, over: Period) -> dict[str, Any]:
+    about = {"least": key[0], "most": key[1]} if by == "disclosed" else {by: key}
+    word = _band(key) if by == "disclosed" else key or "not said"
+    return {
+        "word": word,
+        "phantom_share": charts.percent(tally.phantom_share),
+        "unhealthy": tally.healthy is False,
+        "acceptance": charts.percent(tally.acceptance_rate),
+        "doors": [
+            {"count": count, "href": calls_context.calls_href(slug, over, **about, outcome=outcome)}
+            for count, outcome in (
+                (tally.made, None),
+                (tally.phantom, "phantom"),
+                (tally.argument, "argument"),
+                (tally.failed, "failed"),
+                (tally.refused, "refused"),
+            )
+        ],
+    }
+
+
+def _band(key: tuple[int, int | None]) -> str:
+    low, high = key
+    return f"more than {low - 1}" if high is None else f"{low} to {high}"
+
+
+def _call(request: Request, call: Any) -> dict[str, Any]:
+    slug = request.tenant.slug
+    page = ("action", call.action_id) if call.action_id else ("session", call.session_id)
+    return {"row": call, "href": reverse(page[0], args=[slug, page[1]])}
+
+
+def _older(request: Request, last: UUID) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "before"}
+    return f"{request.path}?{urlencode(kept | {'before': str(last)})}"
+
+
+def _before(request: Request) -> UUID | None:
+    asked = request.GET.get("before", "")
+    return UUID(asked) if storage.is_uuid(asked) else None

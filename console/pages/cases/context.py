@@ -1,0 +1,214 @@
+"""What a person is shown before they settle a case: what was wanted, what was found, and what they may decide."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from console.accounts import queries as directory
+from console.api.auth import Caller
+from console.pages.actions.action_record import Account, account, axes, happenings, timeline
+from console.pages.actions.depth_checks import required_checks
+from console.pages.actions.related_actions import kin
+from console.pages.actions.state_comparison import layers, predicates
+from console.pages.cases import settlement_signing
+from console.pages.cases.checklist import checklist
+from console.pages.cases.containment import containment
+from console.pages.cases.decisions import decided, readbacks, workbench
+from console.pages.cases.settlement import settlement_of_case
+from console.web import labels
+from console.web.forms import Snooze
+from ledger.actions.queries import actions
+from ledger.record.queries import events
+from ledger.record.rules.lifecycle import State
+from reviews import queries as after
+from reviews.cases.operations import runbooks as work
+from reviews.cases.operations.cases import held_of
+from reviews.cases.rules import resolutions, runbooks
+from reviews.cases.rules.resolutions import Resolution
+from reviews.cases.rules.settlements import Act, act_of
+from reviews.reporting.operations.reports import report_on
+
+# What an operator thinks of first comes first; nothing that the rules allow may be missing.
+_GROUPS = (
+    ("Look again", ("VERIFY_AGAIN", "STRONG_READ")),
+    ("Say what is so", ("ATTEST_PRESENT", "ATTEST_ABSENT")),
+    ("Undo it or finish it", ("COMPENSATE", "ROLL_BACK", "FORWARD_RECOVER")),
+    ("End it", ("ACKNOWLEDGE", "FAIL", "ABANDON")),
+)
+_OWN_EVENTS = frozenset({"case_opened", "case_resolved"})
+
+
+def dispute(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+    """The case page's context: nothing in it is decided here."""
+    action = actions.action(tenant.id, case.action_id)
+    assert action is not None
+    told = account(tenant, action)
+    history = events.history(tenant.id, case.id)
+    policy = decided(told)
+    said = report_on(action, told.entry)
+    label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.reason(case.reason), ""))
+    book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
+    return {
+        "row": case,
+        "action": action,
+        "title": told.title,
+        "label": label,
+        "definition": definition or policy["finding"].capitalize(),
+        "ended": _how_it_ended(told, case),
+        "reason": labels.reason(case.reason),
+        "owner": told.names.get(case.claimed_by, "") if case.claimed_by else "",
+        "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
+        "report": said.text,
+        "parts": said.parts,
+        "axes": axes(told),
+        "policy": policy,
+        "workbench": workbench(told, case, at=at),
+        "layers": layers(told),
+        "predicates": predicates(told),
+        "readbacks": readbacks(told),
+        "depth": required_checks(told),
+        "timeline": _timeline(told, history),
+        "kin": kin(told),
+        **_around(told, case),
+        "containment": containment(tenant, caller, agent=action.agent, tool=action.tool, target=action.target),
+        "checklist": checklist(
+            book,
+            work.ticked(history),
+            told.names,
+            may_tick=works_on(case, caller),
+            href=told.page("case-step", case.id),
+        ),
+        "runbooks_href": told.page("runbooks"),
+        "page": {name: told.page(f"case-{name}", case.id) for name in PAGES},
+        "href": {name: told.page(name, key) for name, key in _links(action)},
+        **_choices(told, case, caller, at=at),
+    }
+
+
+PAGES = ("claim", "release", "assign", "snooze", "wake", "reopen", "comment", "resolve", "confirm", "challenge")
+
+
+def _around(told: Account, case: Any) -> dict[str, Any]:
+    """The thread of a case and the incidents that it belongs to."""
+    tenant_id = case.tenant_id
+    return {
+        "comments": [
+            {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            for each in after.comments_of(tenant_id, case.id)
+        ],
+        "incidents": [
+            {"row": each, "href": told.page("incident", each.id)} for each in after.incidents_of(tenant_id, case.id)
+        ],
+    }
+
+
+def _timeline(told: Account, history: list[Any]) -> list[dict[str, Any]]:
+    """The action's events and, between them, what people did with the case."""
+    own = [line for line in happenings(history, told.names) if line["kind"] not in _OWN_EVENTS]
+    return sorted([*timeline(told), *own], key=lambda line: line["at"])
+
+
+def _links(action: Any) -> list[tuple[str, Any]]:
+    links = [("action", action.id), ("session", action.session_id)]
+    return [*links, ("approval", action.approval_id)] if action.approval_id else links
+
+
+def works_on(case: Any, caller: Caller) -> bool:
+    """Whether this person may work on a case."""
+    return "operator" in caller.roles and case.state != "RESOLVED"
+
+
+def _choices(told: Account, case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+    """What this person may do now; the rules are asked again when they do it."""
+    works, tenant_id = works_on(case, caller), case.tenant_id
+    held = held_of(case)
+    allowed = resolutions.allowed(held)
+    settled = _settled(told, case) if case.state == "RESOLVED" else None
+    sign = settlement_signing.page(case, held, caller, challenge_at=told.page("case-challenge", case.id), at=at)
+    why_not = _why_not(case, caller, allowed)
+    return {
+        "works": works,
+        "may_claim": works and case.claimed_by is None,
+        "may_release": works and case.claimed_by == caller.actor.id,
+        "may_settle": works and case.state == "OPEN" and bool(allowed),
+        "may_confirm": case.state == "AWAITING_SECOND" and not why_not,
+        "may_reopen": "operator" in caller.roles and settled is not None and resolutions.may_be_doubted(held.state),
+        "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
+        "owners": sorted(directory.operators(tenant_id).items(), key=lambda pair: pair[1]) if works else [],
+        "snooze": Snooze(auto_id="snooze-%s") if works else None,
+        "why_not": why_not,
+        "signing": sign,
+        "ways": ways(held, allowed, policy=sign["policy"]),
+        "proposed": _proposed(told, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
+        "settled": settled,
+    }
+
+
+def ways(held: Any, allowed: tuple[Any, ...], *, policy: str) -> list[dict[str, Any]]:
+    """What the rules allow, in groups."""
+    known = {code for _, codes in _GROUPS for code in codes}
+    groups = (*_GROUPS, ("Other ways", tuple(str(each) for each in allowed if str(each) not in known)))
+    ways = [
+        {
+            "word": word,
+            "choices": [_choice(held, each, policy) for code in codes for each in allowed if str(each) == code],
+        }
+        for word, codes in groups
+    ]
+    return [group for group in ways if group["choices"]]
+
+
+def _choice(held: Any, resolution: Any, policy: str) -> dict[str, Any]:
+    word, text = labels.RESOLUTIONS.get(str(resolution), (labels.sentence(str(resolution)), ""))
+    second = resolutions.needs_second(held, resolution)
+    signed = settlement_signing.signing(held, resolution, policy=policy, act=act_of(held, resolution))
+    return {"code": str(resolution), "word": word, "text": text, "second": second, **signed}
+
+
+def _why_not(case: Any, caller: Caller, allowed: tuple[Any, ...]) -> str:
+    if case.state == "AWAITING_SECOND":
+        return settlement_signing.why_not_confirm(case, caller)
+    if "operator" not in caller.roles:
+        return "Only operators settle cases."
+    return "" if allowed else "The action is in no state that a person may settle; it is being read again."
+
+
+def _proposed(told: Account, case: Any, held: Any, policy: str) -> dict[str, Any]:
+    return {
+        **settlement_signing.signing(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
+        "word": labels.RESOLUTIONS[case.proposed_resolution][0],
+        "text": labels.RESOLUTIONS[case.proposed_resolution][1],
+        "by": told.names.get(case.proposed_by, "somebody"),
+        "reason": case.proposed_reason,
+        "evidence": case.proposed_evidence,
+    }
+
+
+def _settled(told: Account, case: Any) -> dict[str, Any]:
+    """Who settled it, why and on what: from the action's own history."""
+    settlement = settlement_of_case(case, told.history)
+    if settlement is None:
+        return {
+            "word": labels.sentence(case.resolution),
+            "said": labels.sentence(case.resolution),
+            "at": case.resolved_at,
+        }
+    return {
+        "word": labels.RESOLUTIONS[case.resolution][0],
+        "said": settlement.sentence(told.names),
+        "by": told.names.get(settlement.by, "somebody"),
+        "second": told.names.get(settlement.confirmed_by, "") if settlement.confirmed_by else "",
+        "reason": settlement.reason,
+        "evidence": settlement.evidence,
+        "at": settlement.at,
+        "signed_with": labels.SIGNATURES.get(settlement.evidence_class, ""),
+    }
+
+
+def _how_it_ended(told: Account, case: Any) -> str:
+    """How a case that is settled was, or what became of its action by itself; empty while its finding is open."""
+    if case.state == "RESOLVED":
+        return str(_settled(told, case)["said"])
+    ended = State(told.action.state) in resolutions.SETTLED and not told.action.contradicted
+    return labels.outcome(told.action) if ended else ""

@@ -1,0 +1,140 @@
+"""How a disputed action stands: what decided about it and why, what was read, and what happens next by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from console.pages.actions.action_record import Account
+from console.web import labels
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.lifecycle import BLOCKS_REPEAT, State
+from reviews import queries as after
+from reviews.recovery.rules import recovery_table
+
+
+def decided(told: Account) -> dict[str, Any]:
+    """The row of the recovery policy that decided, in words: what it found, what it does, and what is held."""
+    under = _decided_under(told)
+    row = _row(told, under)
+    decision = told.found.get("decision") or {}
+    if decision.get("row") != told.action.recovery_row:
+        decision = {}
+    wanted = str(decision.get("wanted") or "")
+    return {
+        "row": told.action.recovery_row,
+        "version": under.version if under else "",
+        "digest": under.digest if under else "",
+        "trigger": row.trigger if row else "",
+        "decision": labels.sentence(row.action) if row else "",
+        "finding": row.finding if row else "",
+        "condition": (row.condition or "") if row else "",
+        "effects": row.effects if row else (),
+        "wanted": labels.WANTED.get(wanted, labels.sentence(wanted)) if wanted else "",
+        "held_because": decision.get("held_because") or "",
+        "why": told.found.get("verdict", {}).get("reason", ""),
+    }
+
+
+def policies_applied(told: Account) -> list[dict[str, str]]:
+    """Under which versions of which policies it was read last and its recovery decided last, with their digests."""
+    lines = []
+    read = next((entry for _, entry, detail in reversed(told.history) if entry and "run" in (detail or {})), None)
+    context = read["policy_context"] if read else {}
+    if "verification_policy_digest" in context:
+        word, name = "Read under", "verification_policy"
+        lines.append({"word": word, "version": context[f"{name}_version"], "digest": context[f"{name}_digest"]})
+    under = _decided_under(told)
+    if under is not None:
+        lines.append({"word": "Recovery decided under", "version": under.version, "digest": under.digest})
+    return lines
+
+
+def _decided_under(told: Account) -> Any:
+    """The version of the recovery policy whose row decided last; None where no row of a policy did.
+
+    The event of the decision names it. Events from before they did are taken to have been decided under the policy
+    that their entry names.
+    """
+    row = told.action.recovery_row
+    for _, entry, detail in reversed(told.history):
+        said = detail or {}
+        if row and entry is not None and said.get("recovery_row") == row:
+            context = entry["policy_context"]
+            by_policy = "recovery_table" in said or "recovery_policy_digest" not in context
+            version = context["recovery_policy_version"]
+            return catalogue_queries.policy_version(told.action.tenant_id, "recovery", version) if by_policy else None
+    return None
+
+
+def _row(told: Account, under: Any) -> Any:
+    """The row as the policy version has it that decided; what the console decides by itself is a built-in row."""
+    policy = recovery_table.parse(bytes(under.document)) if under else recovery_table.BUILT_IN
+    return next((row for row in policy.rows if row.id == told.action.recovery_row), None)
+
+
+def workbench(told: Account, case: Any, *, at: datetime) -> dict[str, Any]:
+    """What an operator asks first of something unknown: how old, what comes next, how often, and can it be repeated."""
+    action, planned = told.action, after.scheduled(told.action.id)
+    return {
+        "opened_at": case.opened_at,
+        "next_at": planned.due_at if planned else None,
+        "overdue": bool(planned and planned.due_at <= at),
+        "readings": len(told.runs),
+        "attempts": action.attempt_count,
+        "blocked": _blocked(action, at=at),
+        "blocked_until": action.blocks_until if action.state == State.FAILED else None,
+        "horizon_at": action.horizon_at,
+    }
+
+
+def _blocked(action: Any, *, at: datetime) -> bool:
+    """Whether a repeat of the same mutation is refused now (R-EX-08)."""
+    late = action.state == State.FAILED and action.blocks_until is not None and action.blocks_until > at
+    return bool(action.mutating and (State(action.state) in BLOCKS_REPEAT or late or action.contradicted))
+
+
+def readbacks(told: Account) -> list[dict[str, Any]]:
+    """What the systems of record answered, newest first; a run may have asked several sources."""
+    return [line for run in reversed(told.runs) for line in _answers(told, run)]
+
+
+def _answers(told: Account, run: Any) -> list[dict[str, Any]]:
+    try:
+        found = after.findings(run)
+    except CannotOpen:
+        found = {}
+    failure = found.get("failure") or {}
+    shared = {
+        "at": run.at,
+        "run": run.number,
+        "found": failure.get("reason") or found.get("verdict", {}).get("reason", ""),
+        "result": labels.sentence(run.result),
+        "href": told.page("evidence", run.pointer),
+    }
+    readings = found.get("readings") or [
+        {"source": run.source or "no answer", "consistency": run.consistency, "freshness": run.freshness}
+    ]
+    silent = [
+        {"source": each.get("source", ""), "found": each.get("reason", ""), "result": "No answer"}
+        for each in found.get("silent") or ()
+    ]
+    return [
+        {
+            **shared,
+            "at": _moment(reading.get("observed_at")) or run.at,
+            "source": reading.get("source", ""),
+            "found": reading.get("found", shared["found"]),
+            "result": reading.get("result", shared["result"]),
+            "consistency": reading.get("consistency", ""),
+            "freshness": reading.get("freshness", ""),
+            "pointer": reading.get("pointer", ""),
+            "indicators": [labels.sentence(code).lower() for code in reading.get("indicators", ())],
+        }
+        for reading in [*readings, *silent]
+    ]
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None

@@ -1,0 +1,203 @@
+"""How a person signs what they settle: composed here, because passkeys and policies are known to approvals alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+
+from approvals.policy.operations import policy_evaluation
+from approvals.voting.operations import challenges, signatures
+from approvals.voting.queries import approvers
+from console.accounts import queries as directory
+from console.accounts.sign_in.queries import authenticator_app
+from console.accounts.step_up import proof_class, session_hash
+from console.api.auth import Caller
+from ledger.actions.queries import actions
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.rules.proof_classes import PASSKEY
+from reviews import queries
+from reviews.cases.operations import cases, settlements
+from reviews.cases.rules import resolutions
+from reviews.cases.rules import settlements as rules
+from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.settlements import Act
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What somebody is about to sign: how a case ends, or, without a resolution, that they confirm what was proposed.
+
+    `covers` is the digest of what their page showed.
+    """
+
+    covers: str
+    resolution: Resolution | None = None
+    reason: str = ""
+    evidence: list[str] = field(default_factory=list)
+    credential_id: str = ""
+
+
+def class_wanted(case: Any, *, at: datetime) -> str:
+    """The class of proof that the approval policy in force asks for the action of a case."""
+    version = catalogue_queries.active_policies(case.tenant_id)["approval"]
+    policy = policy_evaluation.in_force(version)
+    action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
+    if action is None or action.payload_pointer is None:
+        return policy.step_up
+    return policy_evaluation.demand_again(action, rules=policy, at=at)[0].terms.step_up
+
+
+def proof(
+    caller: Caller,
+    case_id: UUID,
+    *,
+    evidence_class: str,
+    covers: str,
+    signed: settlements.Signed | None = None,
+    at: datetime,
+) -> settlements.Proof:
+    """How this caller stands for what they settle."""
+    case = queries.case(caller.tenant_id, case_id)
+    if case is None:
+        raise cases.NoSuchCase
+    return settlements.Proof(
+        person=str(directory.person_of(caller.tenant_id, caller.actor.id)),
+        evidence_class=evidence_class,
+        policy=class_wanted(case, at=at),
+        seen=covers,
+        head=signatures.sealed_head(caller.tenant_id),
+        signed=signed,
+    )
+
+
+def ask(request: HttpRequest, caller: Caller, case_id: UUID, said: Said, *, at: datetime) -> challenges.Asked:
+    """Write the statement of a settlement that would count now, for one passkey to sign; refused as it would be."""
+    key = challenges.key_of(caller.tenant_id, caller.actor.id, said.credential_id)
+    given = proof(caller, case_id, evidence_class=PASSKEY, covers=said.covers, at=at)
+    made = cases.draft(
+        tenant_id=caller.tenant_id,
+        case_id=case_id,
+        resolution=said.resolution,
+        reason=said.reason,
+        evidence=said.evidence,
+        by=caller.actor,
+        proof=replace(given, credential_id=key.credential_id),
+        at=at,
+    )
+    return challenges.write(
+        tenant_id=caller.tenant_id,
+        about_id=case_id,
+        actor_id=caller.actor.id,
+        session_hash=session_hash(request),
+        verdict="settle" if said.resolution else "confirm",
+        reason=said.reason,
+        statement=made.statement,
+        salt=made.salt,
+        credential_id=key.credential_id,
+        at=at,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """The proof that came with a settlement: its class, "" where it was wrong, and what the page covered."""
+
+    evidence_class: str
+    covers: str
+    challenge_id: UUID | None = None
+    assertion: Any = None
+
+
+def given(request: HttpRequest, said: Mapping[str, Any], user: Any) -> Given:
+    """What somebody has put forward to prove who they are; a wrong password counts towards the lock."""
+    held = {name: said.get(name) for name in ("challenge_id", "assertion")}
+    wanted = PASSKEY if held["assertion"] else proof_class(request, user, said.get("password"), said.get("otp"))
+    return Given(evidence_class=wanted, covers=said.get("covers") or "", **held)
+
+
+def proof_of(request: HttpRequest, caller: Caller, case_id: UUID, given: Given, *, at: datetime) -> settlements.Proof:
+    """The proof as the settlement takes it; a passkey's signature is checked here, and its challenge used up."""
+    signed = _signed(request, caller, case_id, given, at=at) if given.assertion else None
+    evidence_class, covers = given.evidence_class, given.covers
+    return proof(caller, case_id, evidence_class=evidence_class, covers=covers, signed=signed, at=at)
+
+
+def _signed(request: HttpRequest, caller: Caller, case_id: UUID, given: Given, *, at: datetime) -> settlements.Signed:
+    answer = signatures.Signed(
+        challenge_id=given.challenge_id or UUID(int=0), session_hash=session_hash(request), assertion=given.assertion
+    )
+    opened = signatures.open_answer(caller.tenant_id, case_id, str(caller.actor.id), answer, at=at)
+    proven = signatures.prove_signature(opened, lambda _: None, at=at)
+    return settlements.Signed(
+        statement=proven.statement,
+        salt=proven.salt,
+        assertion=proven.document(),
+        credential_id=proven.credential_id,
+    )
+
+
+def document(case: Any, caller: Caller, *, at: datetime) -> dict[str, Any]:
+    """What may be settled and how, for the API."""
+    held = cases.held_of(case)
+    covers, policy = settlements.coverage(case, held), class_wanted(case, at=at)
+    allowed = resolutions.allowed(held) if case.state != "RESOLVED" else ()
+    return {
+        "allowed": [_allowed(held, each, policy) for each in allowed],
+        "proposal": _proposal(case, held, policy, caller) if case.state == "AWAITING_SECOND" else None,
+        "covers": asdict(covers),
+        "covers_digest": rules.coverage_digest(covers),
+    }
+
+
+def _allowed(held: Held, resolution: Resolution, policy: str) -> dict[str, Any]:
+    return {
+        "resolution": str(resolution),
+        "needs_second": resolutions.needs_second(held, resolution),
+        **signing(held, resolution, policy=policy, act=rules.act_of(held, resolution)),
+    }
+
+
+def signing(held: Held, resolution: Resolution, *, policy: str, act: Act) -> dict[str, str]:
+    """What whoever settles it so signs, what follows, and how strongly they must prove who they are."""
+    return {
+        "proof": rules.wanted_proof(held, resolution, policy=policy),
+        "meaning": rules.meaning(held, resolution, act),
+        "consequence": rules.consequence(held, resolution),
+    }
+
+
+def _proposal(case: Any, held: Held, policy: str, caller: Caller) -> dict[str, Any]:
+    why_not = why_not_confirm(case, caller)
+    return {
+        "resolution": case.proposed_resolution,
+        "reason": case.proposed_reason,
+        "evidence": case.proposed_evidence,
+        "proposed_by": str(case.proposed_by) if case.proposed_by else None,
+        **signing(held, Resolution(case.proposed_resolution), policy=policy, act=Act.CONFIRM),
+        "may_confirm": not why_not,
+        "why_not": why_not,
+    }
+
+
+def why_not_confirm(case: Any, caller: Caller) -> str:
+    """Why this caller may not confirm what was proposed; "" where they may."""
+    people = [directory.person_of(case.tenant_id, each) for each in (caller.actor.id, case.proposed_by) if each]
+    is_proposer = len(set(people)) < 2
+    refusal = resolutions.refuse_second(roles=caller.roles, is_proposer=is_proposer)
+    return refusal.detail if refusal else ""
+
+
+def page(case: Any, held: Held, caller: Caller, *, challenge_at: str, at: datetime) -> dict[str, Any]:
+    """What the page of a case needs to have a settlement signed, and sends along so that no change goes unseen."""
+    return {
+        "covers": rules.coverage_digest(settlements.coverage(case, held)),
+        "policy": class_wanted(case, at=at),
+        "keys": approvers.approver_keys(case.tenant_id, actor_id=caller.actor.id, states=["ACTIVE"]),
+        "has_code": authenticator_app(caller.user) is not None,
+        "challenge_at": challenge_at,
+    }

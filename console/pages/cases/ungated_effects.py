@@ -1,0 +1,124 @@
+"""The case of an effect that nobody gated: what the system's own log says, and what a person finds out about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+from django.urls import reverse
+
+from approvals.requests.rules import rendering
+from console.accounts import queries as directory
+from console.api.auth import Caller
+from console.pages.actions.action_record import happenings, names
+from console.pages.cases import settlement_signing
+from console.pages.cases.checklist import checklist
+from console.pages.cases.containment import containment
+from console.pages.cases.context import PAGES, ways, works_on
+from console.web import labels
+from console.web.forms import Snooze
+from ledger.catalogue import queries as catalogue_queries
+from ledger.record.queries import events, evidence
+from ledger.record.rules.encryption import CannotOpen
+from reviews import queries as after
+from reviews.cases.operations import runbooks as work
+from reviews.cases.rules import resolutions, runbooks
+
+DEFINITION = (
+    "The system changed, and no action of the record accounts for it. Nothing was undone; find out who did it and why."
+)
+
+
+def ungated(tenant: Any, case: Any, *, caller: Caller, at: datetime) -> dict[str, Any]:
+    """The page's context: nothing in it is decided here."""
+    called, history = names(tenant.id), events.history(tenant.id, case.id)
+    found, system = _found(tenant, case)
+    at_work = works_on(case, caller)
+    page = {name: reverse(f"case-{name}", args=[tenant.slug, case.id]) for name in PAGES}
+    return {
+        "ungated": True,
+        "row": case,
+        "title": case.target,
+        "label": labels.reason(case.reason),
+        "definition": DEFINITION,
+        "system": system,
+        "place": found.get("place", ""),
+        "fields": [{"shown": each, "purpose": "", "reading": ""} for each in rendering.render_payload(_plain(found))],
+        "owner": called.get(case.claimed_by, "") if case.claimed_by else "",
+        "snoozed": bool(case.snoozed_until and case.snoozed_until > at),
+        "timeline": happenings(history, called),
+        "comments": [
+            {"by": called.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            for each in after.comments_of(tenant.id, case.id)
+        ],
+        "incidents": _incidents(tenant, case),
+        "containment": containment(tenant, caller, target=case.target),
+        "checklist": checklist(
+            runbooks.for_case(reason=case.reason),
+            work.ticked(history),
+            called,
+            may_tick=at_work,
+            href=reverse("case-step", args=[tenant.slug, case.id]),
+        ),
+        "page": page,
+        "works": at_work,
+        "may_claim": at_work and case.claimed_by is None,
+        "may_release": at_work and case.claimed_by == caller.actor.id,
+        "may_settle": at_work,
+        "may_reopen": "operator" in caller.roles and case.state == "RESOLVED",
+        "may_comment": bool({"operator", "reviewer", "compliance"} & caller.roles),
+        "owners": sorted(directory.operators(tenant.id).items(), key=lambda pair: pair[1]) if at_work else [],
+        "snooze": Snooze(auto_id="snooze-%s") if at_work else None,
+        "why_not": "" if at_work else "Only operators settle cases.",
+        **_signing(case, caller, page["challenge"], at=at),
+        "settled": _settled(case, history, called) if case.state == "RESOLVED" else None,
+    }
+
+
+def _signing(case: Any, caller: Caller, challenge_at: str, *, at: datetime) -> dict[str, Any]:
+    """How it may be settled, and what is signed."""
+    held = resolutions.UNGATED
+    sign = settlement_signing.page(case, held, caller, challenge_at=challenge_at, at=at)
+    return {"signing": sign, "ways": ways(held, resolutions.allowed(held), policy=sign["policy"])}
+
+
+def _incidents(tenant: Any, case: Any) -> list[dict[str, Any]]:
+    return [
+        {"row": each, "href": reverse("incident", args=[tenant.slug, each.id])}
+        for each in after.incidents_of(tenant.id, case.id)
+    ]
+
+
+def _found(tenant: Any, case: Any) -> tuple[dict[str, Any], str]:
+    stray = after.stray_of(tenant.id, case.id)
+    if stray is None:
+        return {}, ""
+    system = next((each.name for each in catalogue_queries.systems(tenant.id) if each.id == stray.system_id), "")
+    try:
+        data = evidence.opened(tenant.id, stray.pointer)
+    except CannotOpen:
+        data = None
+    return (orjson.loads(data) if data else {}), system
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    told = {name: found.get(name) for name in ("operation", "actor", "target", "at", "trace_id", "action_id")}
+    shown = {name: value for name, value in found.get("shown", {}).items() if not isinstance(value, dict | list)}
+    return {name: value for name, value in {**shown, **told}.items() if value not in (None, "")}
+
+
+def _settled(case: Any, history: list[Any], called: dict[Any, str]) -> dict[str, Any]:
+    by = {str(actor): name for actor, name in called.items()}
+    for event, _, detail in reversed(history):
+        if event.kind == "case_resolved" and detail:
+            return {
+                "word": labels.RESOLUTIONS[case.resolution][0],
+                "by": by.get(detail["by"], "somebody"),
+                "second": "",
+                "reason": detail["reason"],
+                "evidence": detail["evidence"],
+                "at": case.resolved_at,
+                "signed_with": labels.SIGNATURES.get(detail.get("evidence_class", ""), ""),
+            }
+    return {"word": labels.sentence(case.resolution), "at": case.resolved_at}

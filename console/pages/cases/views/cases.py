@@ -1,0 +1,302 @@
+"""The queue of cases, and the page on which a person settles one."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, JsonResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts import queries as directory
+from console.api.approvals.votes import told
+from console.api.auth import NotAllowed
+from console.pages.actions.action_record import names
+from console.pages.cases import settlement_signing
+from console.pages.cases.context import dispute
+from console.pages.cases.ungated_effects import ungated
+from console.web import erased_pages, labels
+from console.web.action_titles import title
+from console.web.forms import BatchOrder, CaseFilter, Confirmation, Remark, Resolution
+from console.web.http import Request, in_tenant, looked
+from ledger.actions.queries import actions as actions_queries
+from ledger.db import apart
+from ledger.record.rules.refusals import Refused
+from reviews import queries
+from reviews.cases.operations import cases
+from reviews.cases.rules import resolutions, settlements
+from reviews.cases.rules.batches import MOST
+
+TABS = {"": "Open", "mine": "Mine", "free": "Nobody owns", "snoozed": "Snoozed", "settled": "Settled"}
+PAGE = 50
+
+
+@in_tenant()
+def queue(request: Request) -> HttpResponse:
+    tab = request.GET.get("tab", "")
+    if tab not in TABS:
+        raise Http404
+    filters = case_filter(request)
+    after = _uuid(request.GET.get("after", ""))
+    found = found_cases(request, tab, filters, after=after, limit=PAGE + 1)
+    context = {
+        "here": "cases",
+        "tabs": queue_tabs(request, tab),
+        "batch": _batch(request),
+        "cases": _rows(request, found[:PAGE]),
+        "order": "newest first" if tab == "settled" else _order(filters),
+        "filters": filters,
+        "kept": {"tab": tab} if tab else {},
+        "older": _page_after(request, found[PAGE - 1].id) if len(found) > PAGE else "",
+        "newest": _page_after(request, None) if after else "",
+        "empty": _EMPTY.get(tab, "0 cases are open here"),
+    }
+    return render(request, "cases/_list.html" if request.htmx else "cases/list.html", context)
+
+
+_EMPTY = {"settled": "No case is settled yet", "snoozed": "No case is snoozed"}
+
+
+@in_tenant()
+def case(request: Request, case_id: UUID) -> HttpResponse:
+    page = erased_pages.instead(request, "case", case_id) or show(request, case_id)
+    found = queries.case(request.tenant.id, case_id)
+    looked(request, "case", case_id, found.action_id if found else None)
+    return page
+
+
+@in_tenant("operator")
+@require_POST
+def resolve(request: Request, case_id: UUID) -> HttpResponse:
+    form = Resolution(request.POST, allowed=resolutions.Resolution)
+    if not form.is_valid():
+        return show(request, case_id, resolution=form, status=422)
+
+    def settle() -> str:
+        return cases.resolve(
+            tenant_id=request.tenant.id,
+            case_id=case_id,
+            resolution=resolutions.Resolution(form.cleaned_data["resolution"]),
+            reason=form.cleaned_data["reason"],
+            evidence=form.pieces(),
+            by=request.caller.actor,
+            proof=settlement_signing.proof_of(request, request.caller, case_id, given, at=request.as_of),
+            at=request.as_of,
+        )
+
+    try:
+        given = settlement_signing.given(request, form.cleaned_data, request.user)
+        if not given.evidence_class:
+            raise settlements.ProofNeeded(WRONG_PROOF)
+        with apart():
+            state = settle()
+    except Refused as refusal:
+        return _refused(request, case_id, refusal, form)
+    settled = "Recorded. The case is settled." if state == "RESOLVED" else "Recorded. A second person must confirm it."
+    messages.success(request, settled)
+    return redirect("case", request.tenant.slug, case_id)
+
+
+WRONG_PROOF = "The password or the code is wrong. Nothing was recorded."
+
+
+@in_tenant("operator", "reviewer")
+@require_POST
+def confirm(request: Request, case_id: UUID) -> HttpResponse:
+    form = Confirmation(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Nothing was recorded: say whether you confirm it or decline it.")
+        return show(request, case_id, status=422)
+    try:
+        proof = _proof_of_second(request, case_id, form) if form.accepted() else None
+        with apart():
+            cases.confirm(
+                tenant_id=request.tenant.id,
+                case_id=case_id,
+                accept=form.accepted(),
+                by=request.caller.actor,
+                proof=proof,
+                at=request.as_of,
+            )
+    except Refused as refusal:
+        return _refused(request, case_id, refusal, None)
+    messages.success(
+        request, "Confirmed. The case is settled." if form.accepted() else "Sent back. The case is open again."
+    )
+    return redirect("case", request.tenant.slug, case_id)
+
+
+def _proof_of_second(request: Request, case_id: UUID, form: Confirmation) -> Any:
+    given = settlement_signing.given(request, form.cleaned_data, request.user)
+    if not given.evidence_class:
+        raise settlements.ProofNeeded(WRONG_PROOF)
+    return settlement_signing.proof_of(request, request.caller, case_id, given, at=request.as_of)
+
+
+@in_tenant("operator", "reviewer")
+@require_POST
+def challenge(request: Request, case_id: UUID) -> HttpResponse:
+    """What a passkey is to sign, for the page's script; a refusal as the API words it."""
+    try:
+        with apart():
+            asked = settlement_signing.ask(request, request.caller, case_id, _said(request), at=request.as_of)
+    except Refused as refusal:
+        if refusal.afterwards is not None:
+            refusal.afterwards()
+        return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
+    return JsonResponse(told(asked), status=201)
+
+
+def _said(request: Request) -> settlement_signing.Said:
+    """What the page wants signed: a resolution by an operator, else the confirmation of what was proposed."""
+    if "resolution" not in request.POST:
+        form = Confirmation({**request.POST.dict(), "answer": "confirm"})
+        covers = form.cleaned_data["covers"] if form.is_valid() else ""
+        return settlement_signing.Said(covers=covers, credential_id=request.POST.get("credential_id", ""))
+    if "operator" not in request.caller.roles:
+        raise NotAllowed
+    wish = Resolution(request.POST, allowed=resolutions.Resolution)
+    if not wish.is_valid():
+        raise resolutions.EvidenceMissing
+    held = wish.cleaned_data
+    return settlement_signing.Said(
+        covers=held["covers"],
+        resolution=resolutions.Resolution(held["resolution"]),
+        reason=held["reason"],
+        evidence=wish.pieces(),
+        credential_id=held["credential_id"],
+    )
+
+
+def _refused(request: Request, case_id: UUID, refusal: Refused, form: Resolution | None) -> HttpResponse:
+    """The page again as it is now, with what was typed and why it was not taken."""
+    if refusal.status == 404:
+        raise refusal
+    if refusal.afterwards is not None:
+        refusal.afterwards()
+    return show(request, case_id, resolution=form, refusal=refusal, status=refusal.status)
+
+
+def show(
+    request: Request,
+    case_id: UUID,
+    *,
+    resolution: Resolution | None = None,
+    remark: Remark | None = None,
+    refusal: Refused | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The case page, with a form that was not complete where there is one."""
+    found = queries.case(request.tenant.id, case_id)
+    if found is None:
+        raise Http404
+    tell = dispute if found.action_id else ungated
+    page = tell(request.tenant, found, caller=request.caller, at=request.as_of)
+    context = {
+        "here": "cases",
+        "cases_href": reverse("cases", args=[request.tenant.slug]),
+        "case": page,
+        "refusal": refusal,
+        "typed": _unplaced(page, resolution) if refusal else None,
+        "form": resolution or Resolution(allowed=[]),
+        "comment_form": remark or Remark(),
+    }
+    return render(request, "cases/_detail.html" if request.htmx else "cases/detail.html", context, status=status)
+
+
+def _unplaced(page: dict[str, Any], form: Resolution | None) -> dict[str, str] | None:
+    """What was typed into a form that the page does not offer any more: it is shown, so that nothing is lost."""
+    offered = {each["code"] for group in page["ways"] for each in group["choices"]} if page["may_settle"] else set()
+    if form is None or form.data.get("resolution") in offered:
+        return None
+    return {name: form.data.get(name, "") for name in ("reason", "evidence")}
+
+
+def case_filter(request: Request, query: QueryDict | None = None) -> CaseFilter:
+    """The filters of an address, over what this tenant has to choose from."""
+    seen = request.GET if query is None else query
+    return CaseFilter(seen, owners=_owners(request), reasons=queries.reasons(request.tenant.id))
+
+
+def _owners(request: Request) -> list[tuple[str, str]]:
+    return [(str(actor), name) for actor, name in directory.operators(request.tenant.id).items()]
+
+
+def _batch(request: Request) -> dict[str, Any] | None:
+    """The bar for doing one thing to many cases; for operators only."""
+    if "operator" not in request.caller.roles:
+        return None
+    return {
+        "form": BatchOrder(owners=_owners(request), auto_id="batch-%s"),
+        "href": reverse("batches", args=[request.tenant.slug]),
+        "filter": request.GET.urlencode(),
+        "most": MOST,
+    }
+
+
+def found_cases(
+    request: Request, tab: str, filters: CaseFilter, *, after: UUID | None = None, limit: int = PAGE
+) -> list[Any]:
+    """The cases that a tab shows under its filters."""
+    wanted = filters.wanted(as_of=request.as_of) if filters.is_valid() else {}
+    if tab in ("mine", "free"):
+        wanted["owner"] = request.caller.actor.id if tab == "mine" else None
+    name = tab if tab in ("snoozed", "settled") else "open"
+    sort = filters.cleaned_data.get("sort", "")
+    return queries.shelf(request.tenant.id, name, sort=sort, at=request.as_of, after=after, limit=limit, **wanted)
+
+
+def _order(filters: CaseFilter) -> str:
+    chosen = filters.cleaned_data.get("sort", "")
+    return "gravest first, then oldest" if not chosen else dict(filters.fields["sort"].choices)[chosen].lower()  # type: ignore[attr-defined]
+
+
+def queue_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    """The shelves of the queue, and the batches beside them."""
+    here = reverse("cases", args=[request.tenant.slug])
+    tabs = [(name, word, f"{here}?tab={name}" if name else here) for name, word in TABS.items()]
+    if "operator" in request.caller.roles:
+        tabs.append(("batches", "Batches", reverse("batches", args=[request.tenant.slug])))
+    return [{"href": href, "word": word, "current": name == current} for name, word, href in tabs]
+
+
+def _page_after(request: Request, last: UUID | None) -> str:
+    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
+    return f"{request.path}?{urlencode({**kept, 'after': last} if last else kept)}"
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _rows(request: Request, found: list[Any]) -> list[dict[str, Any]]:
+    actions = actions_queries.actions_by_id(request.tenant.id, [each.action_id for each in found if each.action_id])
+    called = names(request.tenant.id)
+    return [
+        {
+            "row": each,
+            "href": reverse("case", args=[request.tenant.slug, each.id]),
+            "title": title(actions[each.action_id].operation_kind, each.target) if each.action_id else each.target,
+            **_found(each),
+            "action": actions.get(each.action_id),
+            "owner": called.get(each.claimed_by, "") if each.claimed_by else "",
+            "snoozed": bool(each.snoozed_until and each.snoozed_until > request.as_of),
+        }
+        for each in found
+    ]
+
+
+def _found(case: Any) -> dict[str, str]:
+    """What a case is about; of a settled one how it was settled, and what had been found."""
+    label = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+    if case.state == "RESOLVED":
+        settled = labels.RESOLUTIONS.get(case.resolution, (labels.sentence(case.resolution), ""))[0]
+        return {"found": f"Settled: {settled.lower()}", "reason": f"Earlier: {label.lower()}"}
+    return {"found": label, "reason": labels.reason(case.reason) if case.discrepancy else ""}

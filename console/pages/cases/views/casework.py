@@ -1,0 +1,108 @@
+"""Who works on a case and when: claiming, assigning, snoozing, reopening, writing to each other."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from console.accounts import queries as directory
+from console.pages.cases.views.cases import show
+from console.web.forms import Assignment, Reason, Remark, Snooze
+from console.web.http import Request, in_tenant
+from reviews.cases.operations import cases, casework
+
+
+@in_tenant("operator")
+@require_POST
+def claim(request: Request, case_id: UUID) -> HttpResponse:
+    casework.claim(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def release(request: Request, case_id: UUID) -> HttpResponse:
+    casework.release(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def assign(request: Request, case_id: UUID) -> HttpResponse:
+    owners = directory.operators(request.tenant.id)
+    form = Assignment(request.POST, owners=[(str(actor), name) for actor, name in owners.items()])
+    if not form.is_valid():
+        return _incomplete(request, case_id, "Nothing was changed: choose an operator.")
+    to = UUID(form.cleaned_data["to"])
+    casework.assign(
+        tenant_id=request.tenant.id, case_id=case_id, to=to, among=owners, by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, f"Assigned to {owners[to]}.")
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def snooze(request: Request, case_id: UUID) -> HttpResponse:
+    form = Snooze(request.POST)
+    if not form.is_valid():
+        return _incomplete(request, case_id, "Not snoozed: say for how long, and why it can wait.")
+    casework.snooze(
+        tenant_id=request.tenant.id,
+        case_id=case_id,
+        until=form.until(as_of=request.as_of),
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Snoozed. It comes back by itself.")
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def wake(request: Request, case_id: UUID) -> HttpResponse:
+    casework.wake(tenant_id=request.tenant.id, case_id=case_id, by=request.caller.actor, at=request.as_of)
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def reopen(request: Request, case_id: UUID) -> HttpResponse:
+    form = Reason(request.POST)
+    if not form.is_valid():
+        return _incomplete(request, case_id, "Not reopened: say what you doubt, and why.")
+    cases.reopen(
+        tenant_id=request.tenant.id,
+        case_id=case_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Reopened. Until it is settled again, nobody is told that the action was completed.")
+    return redirect("case", request.tenant.slug, case_id)
+
+
+@in_tenant("operator", "reviewer", "compliance")
+@require_POST
+def comment(request: Request, case_id: UUID) -> HttpResponse:
+    form = Remark(request.POST)
+    if not form.is_valid():
+        return show(request, case_id, remark=form, status=422)
+    casework.comment(
+        tenant_id=request.tenant.id,
+        case_id=case_id,
+        text=form.cleaned_data["text"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    return redirect("case", request.tenant.slug, case_id)
+
+
+def _incomplete(request: Request, case_id: UUID, said: str) -> HttpResponse:
+    messages.error(request, said)
+    return show(request, case_id, status=422)

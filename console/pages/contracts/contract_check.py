@@ -1,0 +1,70 @@
+"""A contract document against everything that is known here: its shape, its predicates, and the check of its pattern.
+
+Checking a document needs no database and no installation, so that an author can ask before anything is registered;
+what depends on the tenant imports its queries where it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from console.api.actions import predicates
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.lint import Finding, find_unregistered
+from ledger.catalogue.rules.weakenings import weakenings
+from reviews.checks import catalogue
+
+
+def validated(document: dict[str, Any]) -> Contract:
+    """The contract that a document makes, with its findings; `BadContract` names every fault."""
+    return contracts.validate(
+        document,
+        compile_predicate=lambda text: predicates.fault(text, variables(document)),
+        check_verification=_verification_faults,
+        compile_for=lambda source, text: predicates.fault(
+            text, predicates.variables(document["arguments_schema"], source)
+        ),
+    )
+
+
+def findings_now(known: Contract, systems: Collection[str]) -> tuple[Finding, ...]:
+    """The findings of a contract, with those that depend on which systems are registered at this moment."""
+    return (*known.findings, *find_unregistered(_systems_of(known), systems))
+
+
+def find_weaker(tenant_id: UUID, contract: Contract) -> tuple[Finding, ...]:
+    """In what a document is weaker than the version of its tool that is in force, as findings of the linter."""
+    from ledger.catalogue import queries as catalogue_queries
+
+    before = catalogue_queries.contracts_in_force(tenant_id, [contract.name]).get(contract.name)
+    if not before:
+        return ()
+    known = contracts.stored(bytes(before[-1].document), expected_digest=before[-1].digest)
+    fix = f"It waits for a second person once it is sent; version {known.version} is in force."
+    return tuple(Finding(each.code, each.path, each.text, fix) for each in weakenings(known, contract))
+
+
+def registered_systems(tenant_id: UUID) -> frozenset[str]:
+    """The names of the systems that a tenant has registered."""
+    from ledger.catalogue import queries as catalogue_queries
+
+    return frozenset(each.name for each in catalogue_queries.systems(tenant_id))
+
+
+def _systems_of(known: Contract) -> list[tuple[str, str]]:
+    if known.verification is None:
+        return []
+    further = [("/verification/sources", each.system) for each in known.verification.further]
+    return [("/verification/system", known.verification.system), *further]
+
+
+def variables(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the predicates of a document may speak of."""
+    return predicates.variables(document["arguments_schema"], document.get("verification"))
+
+
+def _verification_faults(verification: dict[str, Any]) -> list[str]:
+    return catalogue.check_for(verification["pattern"]).validate(verification)

@@ -1,0 +1,193 @@
+"""Contracts: what each tool takes and does, what is weak about it, and what its predicates would have said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.sessions import queries as sessions_queries
+from console.accounts.members.forms import SecondWord
+from console.accounts.members.queries import is_same_person
+from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.step_up import is_proven
+from console.pages.actions.action_record import names, pretty
+from console.pages.cases import predicate_trial
+from console.pages.contracts import contract_diff
+from console.pages.contracts.contract_check import findings_now, registered_systems
+from console.web.http import Request, in_tenant, looked
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import second_person
+from ledger.catalogue.rules.contract import Contract, read
+from ledger.verification.queries import storage
+
+PAGE = 100
+MAY_TRY = frozenset({"administrator", "operator"})
+
+
+class TryOut(forms.Form):
+    """A predicate, and the action on whose newest reading it is tried."""
+
+    predicate = forms.CharField(max_length=predicate_trial.LONGEST)
+    action = forms.UUIDField()
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    asked = request.GET.get("after", "")
+    found = catalogue_queries.contract_versions(
+        request.tenant.id, after=forms.UUIDField().clean(asked) if storage.is_uuid(asked) else None, limit=PAGE + 1
+    )
+    systems = registered_systems(request.tenant.id)
+    states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in found])
+    context = {
+        "here": "contracts",
+        "contracts": [_row(request, each, systems) | {"state": states[each.id]} for each in found[:PAGE]],
+        "more": f"{request.path}?after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+    }
+    return render(request, "contracts/_list.html" if request.htmx else "contracts/list.html", context)
+
+
+@in_tenant()
+def contract(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+    return _contract(request, contract_name, contract_version)
+
+
+@in_tenant(*sorted(MAY_TRY))
+@require_POST
+def answer(request: Request, contract_name: str, contract_version: str) -> HttpResponse:
+    """The second person's word on a weaker version."""
+    form = SecondWord(request.POST)
+    if not form.is_valid():
+        return _contract(request, contract_name, contract_version, word=form, status=422)
+    row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
+    yes = form.cleaned_data["to"] == "confirm"
+    try:
+        second_person.answer_contract(
+            tenant_id=request.tenant.id,
+            name=contract_name,
+            version=contract_version,
+            accept=yes,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_sender=is_same_person(request.tenant.id, row.sent_by if row else None, request.caller.actor.id),
+            is_proven=is_proven(request, *form.proof()),
+            at=request.as_of,
+        )
+    except second_person.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _contract(request, contract_name, contract_version, word=form, status=403)
+    said = (
+        "Confirmed. It reaches the agents whose registration names this version or its range." if yes else "Declined."
+    )
+    messages.success(request, said)
+    return redirect("contract", request.tenant.slug, contract_name, contract_version)
+
+
+def _contract(
+    request: Request, contract_name: str, contract_version: str, *, word: SecondWord | None = None, status: int = 200
+) -> HttpResponse:
+    row = catalogue_queries.contract_version(request.tenant.id, contract_name, contract_version)
+    if row is None:
+        raise Http404
+    known = sessions_queries.disclosed_contract(request.tenant.id, row.digest)
+    document, systems = read(known.document), registered_systems(request.tenant.id)
+    versions = catalogue_queries.contract_versions_of(request.tenant.id, contract_name)
+    states = catalogue_queries.contract_states(request.tenant.id, [each.id for each in versions])
+    state = states.get(row.id, "")
+    context = {
+        "here": "contracts",
+        "row": row,
+        "contract": known,
+        "facts": _facts(known),
+        "findings": findings_now(known, systems),
+        "parameters": _parameters(known),
+        "document": pretty(document),
+        "schema": pretty(dict(known.arguments_schema)),
+        "versions": [
+            _row(request, each, systems) | {"current": each.id == row.id, "state": states[each.id]} for each in versions
+        ],
+        "compared": _compared(request, versions, document, row.compared_with if row.weakens else ""),
+        "state": state,
+        "is_sender": is_same_person(request.tenant.id, row.sent_by, request.caller.actor.id),
+        "sent_by": names(request.tenant.id).get(row.sent_by, "a program") if row.sent_by else "",
+        "may_answer": state == "PENDING" and bool(MAY_TRY & request.caller.roles),
+        "word": word or SecondWord(),
+        "is_fresh": is_fresh(request),
+        "may_try": bool(MAY_TRY & request.caller.roles) and known.verifiable,
+    }
+    if context["may_try"]:
+        context |= _tried(request, known)
+    return render(
+        request, "contracts/_detail.html" if request.htmx else "contracts/detail.html", context, status=status
+    )
+
+
+def _row(request: Request, row: Any, systems: Collection[str]) -> dict[str, Any]:
+    known = sessions_queries.disclosed_contract(request.tenant.id, row.digest)
+    return {
+        "row": row,
+        "contract": known,
+        "findings": len(findings_now(known, systems)),
+        "href": reverse("contract", args=[request.tenant.slug, row.name, row.version]),
+    }
+
+
+def _facts(known: Contract) -> list[tuple[str, str]]:
+    """How the tool's effect is checked, in pairs of words."""
+    path = known.verification
+    facts = [("Target", known.target_template), ("Operation", known.operation_kind)]
+    if path is None:
+        return [*facts, ("Verification", "nothing can be read back; people attest every end")]
+    return [
+        *facts,
+        ("Verification", f"{path.pattern} in {path.system}"),
+        ("Further sources", ", ".join(each.system for each in path.further) or "none"),
+        ("Required effects", ", ".join(known.required_effects) or "none"),
+        ("First reading", f"after {path.polling.first_after_s} s, for at most {path.polling.sla_s} s"),
+        ("Compensated by", known.recovery.compensation_tool or "nothing"),
+        ("Claimed by", ", ".join(known.claims.done) or "no words named"),
+    ]
+
+
+def _parameters(known: Contract) -> list[dict[str, Any]]:
+    schema = known.arguments_schema
+    required = schema.get("required", [])
+    return [
+        {
+            "name": name,
+            "required": name in required,
+            "takes": pretty(part) if isinstance(part, dict) else str(part),
+        }
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _compared(
+    request: Request, versions: list[Any], document: dict[str, Any], weaker_than: str
+) -> dict[str, Any] | None:
+    """What changed since another version: which one stands in the address, else the one that it is weaker than."""
+    since = request.GET.get("since", "") or weaker_than
+    other = next((each for each in versions if each.version == since), None)
+    if other is None:
+        return None
+    return {"version": other.version, "changes": contract_diff.changes(read(bytes(other.document)), document)}
+
+
+def _tried(request: Request, known: Contract) -> dict[str, Any]:
+    recorded = predicate_trial.recorded(request.tenant.id, known.name)
+    form = TryOut(request.GET) if "predicate" in request.GET else TryOut()
+    context: dict[str, Any] = {"recorded": recorded, "form": form}
+    if not form.is_bound or not form.is_valid():
+        return context
+    run = next((run for action, run in recorded if action.id == form.cleaned_data["action"]), None)
+    if run is None:
+        return context
+    looked(request, "evidence", run.pointer, run.action_id)
+    return context | {"answer": predicate_trial.answer(run, form.cleaned_data["predicate"])}

@@ -1,0 +1,53 @@
+"""One piece of evidence: what it is, where it came from, and its content where this person may read it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+
+from console.accounts.operations import open_evidence
+from console.pages.actions.action_context import may_open
+from console.pages.actions.action_record import pretty
+from console.web import labels
+from console.web.http import Request, in_tenant
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.encryption import CannotOpen
+from reviews.reporting.rules.evidence_summary import sentences
+
+
+@in_tenant()
+def evidence(request: Request, pointer: UUID) -> HttpResponse:
+    found = evidence_queries.evidence(request.tenant.id, pointer)
+    if found is None:
+        raise Http404
+    text, answers, withheld = _content(request, found)
+    if not withheld:
+        open_evidence(tenant_id=request.tenant.id, by=request.caller.actor, evidence=found, at=request.as_of)
+    context = {
+        "here": "actions",
+        "evidence": found,
+        "kind": labels.EVIDENCE.get(found.purpose, labels.sentence(found.purpose)),
+        "text": text,
+        "answers": answers,
+        "withheld": withheld,
+    }
+    return render(request, "evidence/_detail.html" if request.htmx else "evidence/detail.html", context)
+
+
+def _content(request: Request, found: Any) -> tuple[str, list[tuple[str, str]], str]:
+    """What is in it, what that says to an auditor's five questions, and why it is not shown."""
+    if not may_open(found, request.caller):
+        return "", [], "Raw tool output is opened by compliance only."
+    try:
+        data = evidence_queries.opened(request.tenant.id, found.id) or b""
+    except CannotOpen as gone:
+        return "", [], gone.detail
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return data.decode("utf-8", "replace"), [], ""
+    return pretty(document), sentences(document) if isinstance(document, dict) else [], ""

@@ -1,0 +1,103 @@
+"""Exports: asked for here, made piece by piece by the workers, fetched as one bundle; all of it on record."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import FileResponse, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.api.transaction import after_commit
+from console.pages.actions.action_record import names
+from console.pages.audit.views import MAY, tabs
+from console.tasks import work_exports
+from console.web import labels
+from console.web.forms import ExportWish
+from console.web.http import Request, in_tenant
+from ledger.exports import queries as exports_queries
+from ledger.exports.operations import exports as operations
+from ledger.record.queries import events
+
+SHOWN = 20
+
+
+@in_tenant(*MAY)
+def browse(request: Request) -> HttpResponse:
+    return _page(request, ExportWish(initial={"action": request.GET.get("action", ""), "payloads": True}))
+
+
+@in_tenant("compliance")
+@require_POST
+def start(request: Request) -> HttpResponse:
+    form = ExportWish(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    operations.request(tenant_id=request.tenant.id, wanted=form.wanted(), by=request.caller.actor, at=request.as_of)
+    after_commit(work_exports)
+    messages.success(request, "Asked for. It is made piece by piece; this page shows how far it is.")
+    return redirect("exports", request.tenant.slug)
+
+
+@in_tenant("compliance")
+def bundle(request: Request, export_id: UUID) -> HttpResponseBase:
+    """The finished bundle; fetching it is on record."""
+    file = operations.fetch(tenant_id=request.tenant.id, export_id=export_id, by=request.caller.actor, at=request.as_of)
+    return FileResponse(file.open("rb"), as_attachment=True, filename=file.name, content_type="application/zip")
+
+
+def _page(request: Request, form: ExportWish, status: int = 200) -> HttpResponse:
+    rows = exports_queries.exports(request.tenant.id, limit=SHOWN)
+    called = names(request.tenant.id)
+    histories = events.histories(request.tenant.id, [each.id for each in rows])
+    context = {
+        "here": "audit",
+        "tabs": tabs(request, "exports"),
+        "form": form,
+        "exports": [_shown(request, each, histories[each.id], called) for each in rows],
+        "may_export": "compliance" in request.caller.roles,
+        "action": reverse("export-start", args=[request.tenant.slug]),
+    }
+    return render(request, "exports/_list.html" if request.htmx else "exports/list.html", context, status=status)
+
+
+def _shown(request: Request, row: Any, history: list[Any], called: dict[UUID, str]) -> dict[str, Any]:
+    slug = request.tenant.slug
+    finished = row.state == "FINISHED" and (row.expires_at is None or row.expires_at > request.as_of)
+    may_fetch = finished and "compliance" in request.caller.roles
+    return {
+        "row": row,
+        "word": labels.EXPORTS.get(row.state, labels.sentence(row.state)),
+        "icon": _ICONS.get(row.state, "dot"),
+        "by": called.get(row.requested_by, "somebody"),
+        "asked": _asked(row.wanted),
+        "whole": max(row.end - row.start, 1),
+        "done": row.done - row.start,
+        "fetched": [
+            {"by": called.get(event.actor_id, event.actor_kind), "at": event.at}
+            for event, _, _ in history
+            if event.kind == "export_fetched"
+        ],
+        "href": reverse("export-bundle", args=[slug, row.id]) if may_fetch else "",
+        "record": reverse("event", args=[slug, row.id, 1]),
+    }
+
+
+FORMATS = {"jsonl": "JSON lines", "csv": "JSON lines and CSV", "parquet": "JSON lines and Parquet"}
+_ICONS = {"REQUESTED": "clock", "FINISHED": "tick", "FAILED": "cross", "EXPIRED": "minus"}
+
+
+def _asked(wanted: dict[str, Any]) -> str:
+    """What was asked for, in a line."""
+    said = [f"{labels.sentence(name).lower()} {value}" for name, value in sorted(wanted.get("filters", {}).items())]
+    if wanted.get("from") is not None:
+        said.append(f"from {wanted['from']}")
+    if wanted.get("to") is not None:
+        said.append(f"to {wanted['to']}")
+    what = ", ".join(said) if said else "everything"
+    with_what = "with payloads and evidence" if wanted.get("payloads") else "without payloads and evidence"
+    return f"{what}; {with_what}; {FORMATS[wanted.get('format', 'jsonl')]}"

@@ -1,0 +1,211 @@
+"""Home: what waits for me, what is not known, and whether the console itself is well."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals.agents import queries as agents_queries
+from approvals.gate import queries as gate_queries
+from approvals.requests.queries import approvals as approvals_queries
+from approvals.sessions import queries as sessions_read
+from console.notifications import queries as notices
+from console.pages.approvals import eligibility
+from console.pages.calls import context as calls_context
+from console.pages.systems import context as systems_context
+from console.web import labels
+from console.web.action_titles import title
+from console.web.http import Request, in_tenant
+from ledger.actions.queries import actions as actions_queries
+from reviews import queries as after
+from reviews.readback.rules.circuit import Standing
+
+UNKNOWN = ("UNKNOWN", "VERIFICATION_TIMEOUT")
+HELD = ("REVIEW_REQUIRED",)
+VERIFYING = ("PENDING", "COMMITTED")
+SETTLED = ("RECONCILED_SUCCESS", "FAILED", "COMPENSATED", "ROLLED_BACK", "ABANDONED")
+MOST_ROWS = 12
+SOON = timedelta(hours=1)
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    context = {
+        "here": "home",
+        "figures": _figures(request),
+        "waiting": _waiting(request),
+        "troubled": _troubled(request),
+        "systems": _systems(request),
+        "refused": _refused(request),
+        "settled": _settled(request),
+        "undelivered": _undelivered(request),
+        "stranded": approvals_queries.stranded(request.tenant.id, limit=MOST_ROWS),
+        "flagged": [
+            {"agent": each, "flags": calls_context.flags(each)}
+            for each in agents_queries.flagged(request.tenant.id, limit=MOST_ROWS)
+        ],
+        "may_lift": bool({"operator", "administrator"} & request.caller.roles),
+    }
+    return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
+
+
+def _undelivered(request: Request) -> int:
+    """How many messages were given up, for those who can do something about it."""
+    if "administrator" not in request.caller.roles:
+        return 0
+    return notices.outbox(request.tenant.id, at=request.as_of)["undelivered"]
+
+
+def _figures(request: Request) -> list[dict[str, Any]]:
+    tenant, slug = request.tenant.id, request.tenant.slug
+    actions, approvals = reverse("actions", args=[slug]), reverse("approvals", args=[slug])
+    asked = approvals_queries.waiting_times(tenant)
+    soon = [each for each in asked if each[1] <= request.as_of + SOON]
+    counted = (
+        ("approvals", "Waiting for approval", approvals, _oldest(asked)),
+        ("clock", "To be decided within an hour", f"{approvals}?sort=deadline", _oldest(soon)),
+        ("cases", "Open cases", reverse("cases", args=[slug]), after.waiting(tenant, at=request.as_of)),
+        ("incidents", "Open incidents", reverse("incidents", args=[slug]), _incidents(tenant)),
+        ("state-unknown", "Unknown", f"{actions}?outcome=UNKNOWN", actions_queries.standing(tenant, UNKNOWN)),
+        ("state-held", "Needs review", f"{actions}?outcome=NEEDS_REVIEW", actions_queries.standing(tenant, HELD)),
+        ("state-verifying", "Verifying", f"{actions}?outcome=VERIFYING", actions_queries.standing(tenant, VERIFYING)),
+    )
+    return [
+        {"icon": icon, "word": word, "href": href, "count": count, "oldest_at": oldest}
+        for icon, word, href, (count, oldest) in counted
+    ]
+
+
+def _oldest(asked: list[tuple[datetime, datetime]]) -> tuple[int, datetime | None]:
+    """How many approvals these are, and since when the oldest waits."""
+    return len(asked), min((since for since, _ in asked), default=None)
+
+
+def _incidents(tenant: UUID) -> tuple[int, Any]:
+    """How many incidents are open, and since when the oldest is."""
+    found = after.open_incidents(tenant)
+    return len(found), min((each.opened_at for each in found), default=None)
+
+
+def _waiting(request: Request) -> list[dict[str, Any]]:
+    """Approvals for reviewers and cases for operators, the oldest first."""
+    items = _approvals(request) if "reviewer" in request.caller.roles else []
+    items += _cases(request) if "operator" in request.caller.roles else []
+    return sorted(items, key=lambda item: item["since"])[:MOST_ROWS]
+
+
+def _approvals(request: Request) -> list[dict[str, Any]]:
+    tenant = request.tenant
+    waiting = approvals_queries.approvals(tenant.id)
+    me, roles = request.caller.actor.id, request.caller.roles
+    bars = eligibility.why_not_each(tenant.id, waiting, me, roles, at=request.as_of)
+    asked = [each for each in waiting if not bars[each.id]][:MOST_ROWS]
+    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in asked])
+    sessions = sessions_read.sessions_by_id(tenant.id, {each.session_id for each in actions.values()})
+    return [
+        {
+            "icon": "approvals",
+            "kind": "Approval",
+            "href": reverse("approval", args=[tenant.slug, each.id]),
+            "title": _title(actions[each.action_id]),
+            "sub": f"{actions[each.action_id].agent}: {sessions[actions[each.action_id].session_id].goal}",
+            "since": each.requested_at,
+            "decide_by": each.decide_by,
+        }
+        for each in asked
+    ]
+
+
+def _cases(request: Request) -> list[dict[str, Any]]:
+    """Cases that nobody owns, and mine."""
+    tenant, me = request.tenant, request.caller.actor.id
+    awake = after.shelf(tenant.id, "open", sort="", at=request.as_of)
+    mine = [each for each in awake if each.claimed_by in (None, me)]
+    actions = actions_queries.actions_by_id(tenant.id, [each.action_id for each in mine if each.action_id])
+    return [
+        {
+            "icon": "cases",
+            "kind": "Case",
+            "href": reverse("case", args=[tenant.slug, each.id]),
+            "title": _title(actions[each.action_id]) if each.action_id else each.target,
+            "sub": _asked(each, actions.get(each.action_id) if each.action_id else None),
+            "since": each.opened_at,
+        }
+        for each in mine
+    ]
+
+
+def _found(case: Any) -> str:
+    return labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+
+
+def _asked(case: Any, action: Any) -> str:
+    owned = "Owned by you." if case.claimed_by else "Nobody owns it yet."
+    return f"{_found(case)}{_by_now(action)}. {owned}"
+
+
+def _by_now(action: Any) -> str:
+    """What became of the action without the person who is asked."""
+    if action is None or action.contradicted or action.state not in SETTLED:
+        return ""
+    return f", {labels.outcome(action).lower()} by now"
+
+
+def _troubled(request: Request) -> list[dict[str, Any]]:
+    found = actions_queries.actions(request.tenant.id, states=[*UNKNOWN, *HELD], limit=MOST_ROWS)
+    return [_row(request, each) for each in sorted(found, key=lambda each: each.changed_at)]
+
+
+def _settled(request: Request) -> list[dict[str, Any]]:
+    return [_row(request, each) for each in actions_queries.actions(request.tenant.id, states=list(SETTLED), limit=6)]
+
+
+def _row(request: Request, action: Any) -> dict[str, Any]:
+    found = labels.finding(action)
+    return {
+        "action": action,
+        "href": reverse("action", args=[request.tenant.slug, action.id]),
+        "title": _title(action),
+        "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
+        "since": action.changed_at,
+    }
+
+
+def _systems(request: Request) -> list[dict[str, Any]]:
+    """Verification debt: what each authoritative system owes us, and when it last answered."""
+    href = reverse("systems", args=[request.tenant.slug])
+    return [
+        {
+            "name": each.name,
+            "href": f"{href}#system-{each.id}",
+            "waiting": each.debt.waiting,
+            "oldest_at": each.debt.oldest_at,
+            "answered_at": each.health.last_success_at,
+            "away": each.standing is not Standing.CLOSED,
+            "stopped": each.stop is not None,
+        }
+        for each in systems_context.every(request.tenant.id, at=request.as_of)
+    ]
+
+
+def _refused(request: Request) -> list[dict[str, Any]]:
+    since = request.as_of - timedelta(days=1)
+    return [
+        {
+            "code": call.code,
+            "agent": call.agent_id,
+            "tool": call.tool,
+            "href": reverse("session", args=[request.tenant.slug, call.session_id]),
+            "at": call.at,
+        }
+        for call in gate_queries.refused_calls(request.tenant.id, since=since, limit=6)
+    ]
+
+
+def _title(action: Any) -> str:
+    return title(action.operation_kind, action.target)

@@ -1,0 +1,272 @@
+"""What a person is shown of an incident, and the facts of its post-mortem: both from the record alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.urls import reverse
+
+from console.api.auth import Caller
+from console.pages.actions.action_record import happenings, names
+from console.pages.cases.checklist import checklist
+from console.pages.cases.containment import still_open
+from console.web import labels
+from console.web.action_titles import title
+from ledger.actions.queries import actions as actions_queries
+from ledger.actions.queries import freezes as freezes_queries
+from ledger.record.queries import events
+from reviews import queries as after
+from reviews.cases.operations import runbooks as work
+from reviews.cases.rules import runbooks
+from reviews.incidents.rules import postmortem
+from reviews.recovery.rules import recovery_table
+
+_SAID_ELSEWHERE = frozenset({"incident_linked", "incident_opened", "case_opened"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """An incident with everything that belongs to it."""
+
+    row: Any
+    slug: str
+    actions: dict[UUID, Any]
+    cases: dict[UUID, Any]
+    freezes: dict[UUID, Any]
+    histories: dict[UUID, list[Any]]
+    names: dict[UUID, str]
+
+
+def _gathered(tenant: Any, row: Any) -> Gathered:
+    linked: dict[str, list[UUID]] = {"action": [], "case": [], "freeze": []}
+    for link in after.links_of(tenant.id, row.id):
+        linked[link.kind].append(link.subject_id)
+    everything = [row.id, *(subject for kind in linked.values() for subject in kind)]
+    return Gathered(
+        row=row,
+        slug=tenant.slug,
+        actions=actions_queries.actions_by_id(tenant.id, linked["action"]),
+        cases=after.cases_by_id(tenant.id, linked["case"]),
+        freezes=freezes_queries.freezes_by_id(tenant.id, linked["freeze"]),
+        histories=events.histories(tenant.id, everything),
+        names=names(tenant.id),
+    )
+
+
+def emergency(tenant: Any, row: Any, *, caller: Caller) -> dict[str, Any]:
+    """The incident page's context."""
+    told = _gathered(tenant, row)
+    works, is_open = "operator" in caller.roles, row.state == "OPEN"
+    return {
+        "row": row,
+        "severity": labels.SEVERITIES[row.severity],
+        "actions": [_action(told, each) for each in told.actions.values()],
+        "cases": [_case(told, each) for each in told.cases.values()],
+        "freezes": list(told.freezes.values()),
+        "held": [
+            {"freeze": each, "open": still_open(tenant, each)}
+            for each in told.freezes.values()
+            if each.lifted_at is None
+        ],
+        "timeline": _timeline(told),
+        "comments": [
+            {"by": told.names.get(each.author, "somebody"), "at": each.at, "text": each.text}
+            for each in after.comments_of(tenant.id, row.id)
+        ],
+        "checklist": _checklist(told, may_tick=works and is_open),
+        "may_work": works and is_open,
+        "may_freeze": is_open and bool({"operator", "administrator"} & caller.roles),
+        "may_lift": bool({"operator", "administrator"} & caller.roles),
+        "may_reopen": works and not is_open,
+        "may_comment": bool(caller.roles),
+        "page": {name: reverse(f"incident-{name}", args=[tenant.slug, row.id]) for name in _PAGES},
+    }
+
+
+_PAGES = ("join", "contain", "comment", "close", "reopen", "review")
+
+
+def _action(told: Gathered, action: Any) -> dict[str, Any]:
+    found = labels.finding(action)
+    return {
+        "action": action,
+        "href": reverse("action", args=[told.slug, action.id]),
+        "title": title(action.operation_kind, action.target),
+        "sub": f"{action.agent}, {action.tool}" + (f": {found.lower()}" if found else ""),
+        "since": action.changed_at,
+    }
+
+
+def _case(told: Gathered, case: Any) -> dict[str, Any]:
+    owner = told.names.get(case.claimed_by, "") if case.claimed_by else "nobody yet"
+    return {
+        "href": reverse("case", args=[told.slug, case.id]),
+        "title": labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason),
+        "state": labels.CASES[case.state],
+        "sub": f"{case.tool} on {case.target}, owned by {owner}",
+        "since": case.opened_at,
+    }
+
+
+def _checklist(told: Gathered, *, may_tick: bool) -> dict[str, Any] | None:
+    book = _book(told)
+    if book is None:
+        return None
+    href = reverse("incident-step", args=[told.slug, told.row.id])
+    return checklist(book, work.ticked(told.histories[told.row.id]), told.names, may_tick=may_tick, href=href)
+
+
+def _book(told: Gathered) -> runbooks.Runbook | None:
+    """The runbook that was chosen, else the one of its cause, else that of what its first action was found to be."""
+    chosen = runbooks.RUNBOOKS.get(told.row.runbook) or runbooks.for_cause(told.row.about)
+    if chosen is not None:
+        return chosen
+    action = next(iter(told.actions.values()), None)
+    if action is None:
+        return None
+    return runbooks.for_case(
+        reason="", discrepancy=action.discrepancy, trigger=recovery_table.trigger_of(action.recovery_row)
+    )
+
+
+def _subjects(told: Gathered) -> list[tuple[UUID, str]]:
+    """What the timeline is about, in words."""
+    freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in told.freezes.values()]
+    cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in told.cases.values()]
+    actions = [(each.id, title(each.operation_kind, each.target)) for each in told.actions.values()]
+    return [(told.row.id, "Incident"), *cases, *freezes, *actions]
+
+
+def _timeline(told: Gathered) -> list[dict[str, Any]]:
+    """Every event of the incident and of what belongs to it, in the order of time."""
+    called = _called(told)
+    lines = [
+        {**line, "detail": _about(about, line["detail"]) if subject != told.row.id else line["detail"]}
+        for subject, about in _subjects(told)
+        for line in happenings(_telling(told, subject), told.names, called)
+        if subject == told.row.id or line["kind"] not in _SAID_ELSEWHERE
+    ]
+    return sorted(lines, key=lambda line: line["at"])
+
+
+def _telling(told: Gathered, subject: UUID) -> list[Any]:
+    """Of an action only what came of it; how it began is on its own page."""
+    history = told.histories[subject]
+    if subject not in told.actions:
+        return history
+    return [each for each in history if _matters(each[0])]
+
+
+def _matters(event: Any) -> bool:
+    return event.kind in _AFTER or (event.state != event.from_state and event.state not in _ON_THE_WAY)
+
+
+_AFTER = frozenset({"contradicted", "contradiction_withdrawn", "doubted", "attested_present", "attested_absent"})
+_ON_THE_WAY = frozenset({"PROPOSED", "VALIDATED", "EXECUTING", "ACCEPTED", "PENDING", "COMMITTED"})
+
+
+def _called(told: Gathered) -> dict[str, str]:
+    return {str(subject): about for subject, about in _subjects(told)}
+
+
+def _about(about: str, detail: str) -> str:
+    return f"{about}: {detail}" if detail else about
+
+
+def facts(tenant: Any, row: Any, *, as_of: datetime) -> postmortem.Facts:
+    """What the post-mortem says."""
+    told = _gathered(tenant, row)
+    listed = _checklist(told, may_tick=False)
+    return postmortem.Facts(
+        id=str(row.id),
+        title=row.title,
+        kind=row.kind,
+        severity=labels.SEVERITIES[row.severity],
+        state=labels.sentence(row.state),
+        opened_at=row.opened_at,
+        closed_at=row.closed_at,
+        note=row.closing_note,
+        runbook=listed["book"].title if listed else "",
+        as_of=as_of.astimezone(UTC),
+        actions=_actions(told),
+        cases=_cases(told),
+        freezes=_stops(told),
+        steps=_steps(listed),
+        lines=_lines(told),
+    )
+
+
+def _actions(told: Gathered) -> tuple[postmortem.Concerned, ...]:
+    return tuple(
+        postmortem.Concerned(
+            id=str(each.id),
+            title=title(each.operation_kind, each.target),
+            state=labels.outcome(each),
+            found=labels.finding(each),
+        )
+        for each in told.actions.values()
+    )
+
+
+def _cases(told: Gathered) -> tuple[postmortem.Concerned, ...]:
+    return tuple(
+        postmortem.Concerned(
+            id=str(each.id),
+            title=labels.discrepancy(each.discrepancy) if each.discrepancy else labels.reason(each.reason),
+            state=labels.CASES[each.state],
+            found=labels.RESOLUTIONS[each.resolution][0] if each.resolution else "",
+        )
+        for each in told.cases.values()
+    )
+
+
+def _stops(told: Gathered) -> tuple[postmortem.Stopped, ...]:
+    decisions: dict[str, str] = {}
+    for event, _, detail in told.histories[told.row.id]:
+        if event.kind == "incident_closed":
+            decisions = (detail or {}).get("freezes", {})
+    said = {"lift": "lifted at closing", "keep": "kept at closing"}
+    return tuple(
+        postmortem.Stopped(
+            what=f"{each.scope} {each.value}".strip(),
+            reason=each.reason,
+            placed_at=each.placed_at,
+            lifted_at=each.lifted_at,
+            decision=said.get(decisions.get(str(each.id), ""), ""),
+        )
+        for each in told.freezes.values()
+    )
+
+
+def _steps(listed: dict[str, Any] | None) -> tuple[postmortem.Done, ...]:
+    return tuple(
+        postmortem.Done(
+            text=step["text"],
+            who=step["done"]["by"] if step["done"] else "",
+            at=step["done"]["at"] if step["done"] else None,
+            evidence=step["done"]["evidence"] if step["done"] else "",
+        )
+        for step in (listed["steps"] if listed else ())
+    )
+
+
+def _lines(told: Gathered) -> tuple[postmortem.Line, ...]:
+    lines = []
+    for subject, about in _subjects(told):
+        history = told.histories[subject]
+        for (event, _, _), said in zip(history, happenings(history, told.names, _called(told)), strict=True):
+            lines.append(
+                postmortem.Line(
+                    at=event.at,
+                    about=about,
+                    what=said["word"],
+                    who=said["actor"],
+                    detail=said["detail"],
+                    seq=event.seq,
+                    hash=bytes(event.entry_hash).hex(),
+                )
+            )
+    return tuple(sorted(lines, key=lambda line: (line.at, line.seq)))

@@ -1,0 +1,292 @@
+"""Incidents: what went so wrong that it is more than one case, how it is contained, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.pages.cases.containment import check_stop, tell_freeze
+from console.pages.incidents.context import emergency, facts
+from console.web import labels
+from console.web.forms import Closing, Joining, NewIncident, Reason, Remark, Stop
+from console.web.http import Request, in_tenant
+from ledger.actions.queries import actions
+from reviews import queries
+from reviews.cases.rules.runbooks import TAGS, tag_of
+from reviews.incidents import operations as incidents_operations
+from reviews.incidents.rules import postmortem
+from reviews.incidents.rules.incidents import Kind, Severity
+
+TABS = {"": ("Open", "0 incidents are open"), "closed": ("Closed", "No incident is closed yet")}
+PAGE = 50
+
+
+@in_tenant()
+def browse(request: Request) -> HttpResponse:
+    tab = request.GET.get("tab", "")
+    if tab not in TABS:
+        raise Http404
+    after = _uuid(request.GET.get("after", ""))
+    tag = request.GET.get("tag", "")
+    state = "CLOSED" if tab else "OPEN"
+    found = queries.incidents(request.tenant.id, state=state, tag=tag, after=after, limit=PAGE + 1)
+    here = reverse("incidents", args=[request.tenant.slug])
+    kept = "".join(f"{urlencode({name: value})}&" for name, value in (("tab", tab), ("tag", tag)) if value)
+    context = {
+        "here": "incidents",
+        "tabs": trouble_tabs(request, tab),
+        "incidents": [_row(request, each) for each in found[:PAGE]],
+        "tags": _tags(here, tab, tag),
+        "order": "newest first" if tab else "gravest first, then oldest",
+        "older": f"{here}?{kept}after={found[PAGE - 1].id}" if len(found) > PAGE else "",
+        "newest": f"{here}?{kept}".rstrip("?&") if after else "",
+        "may_open": "operator" in request.caller.roles,
+        "empty": TABS[tab][1],
+    }
+    return render(request, "incidents/_list.html" if request.htmx else "incidents/list.html", context)
+
+
+def _tags(here: str, tab: str, chosen: str) -> list[dict[str, Any]]:
+    """The parts of the taxonomy as links that keep the tab (R-CG-20)."""
+    kept = {"tab": tab} if tab else {}
+    links = [("", "All"), *((tag, tag.replace("_", " ").capitalize()) for tag in TAGS)]
+    return [
+        {"href": f"{here}?{urlencode(kept | ({'tag': tag} if tag else {}))}", "word": word, "current": tag == chosen}
+        for tag, word in links
+    ]
+
+
+def trouble_tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    """Incidents, freezes and runbooks stand side by side."""
+    slug = request.tenant.slug
+    here = reverse("incidents", args=[slug])
+    places = [(name, word, f"{here}?tab={name}" if name else here) for name, (word, _) in TABS.items()]
+    places += [(name, name.capitalize(), reverse(name, args=[slug])) for name in ("freezes", "runbooks")]
+    return [{"href": href, "word": word, "current": name == current} for name, word, href in places]
+
+
+@in_tenant("operator")
+def new(request: Request) -> HttpResponse:
+    form = NewIncident(request.POST or None, initial=_about(request))
+    if request.method != "POST" or not form.is_valid():
+        context = {
+            "here": "incidents",
+            "form": form,
+            "incidents_href": reverse("incidents", args=[request.tenant.slug]),
+        }
+        return render(request, "incidents/new.html", context, status=422 if form.is_bound else 200)
+    chosen = form.cleaned_data
+    row = incidents_operations.open_about(
+        tenant_id=request.tenant.id,
+        title=chosen["title"],
+        kind=Kind(chosen["kind"]),
+        severity=Severity(chosen["severity"]),
+        runbook=chosen["runbook"],
+        note=chosen["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    for kind in ("case", "action"):
+        if chosen[kind]:
+            _link(request, row.id, kind, chosen[kind])
+    messages.success(request, "Opened. Contain it first, then find the cause.")
+    return redirect("incident", request.tenant.slug, row.id)
+
+
+def _about(request: Request) -> dict[str, Any]:
+    """What the form starts with, from the case or the action that the person came from."""
+    case_id, action_id = _uuid(request.GET.get("case", "")), _uuid(request.GET.get("action", ""))
+    case = queries.case(request.tenant.id, case_id) if case_id else None
+    if case is not None:
+        found = labels.discrepancy(case.discrepancy) if case.discrepancy else labels.reason(case.reason)
+        return {"case": case.id, "title": f"{found}: {case.tool} on {case.target}"}
+    action = actions.action(request.tenant.id, action_id) if action_id else None
+    return {"action": action.id, "title": f"{action.tool} on {action.target}"} if action else {}
+
+
+@in_tenant()
+def incident(request: Request, incident_id: UUID) -> HttpResponse:
+    return _page(request, incident_id)
+
+
+@in_tenant("operator")
+@require_POST
+def join(request: Request, incident_id: UUID) -> HttpResponse:
+    form = Joining(request.POST)
+    subject = form.subject() if form.is_valid() else None
+    if subject is None:
+        messages.error(request, "Nothing was joined: give the id or the address of a case or an action.")
+        return _page(request, incident_id, status=422)
+    kind = "case" if queries.case(request.tenant.id, subject) else "action"
+    _link(request, incident_id, kind, subject)
+    messages.success(request, f"The {kind} belongs to this incident now.")
+    return redirect("incident", request.tenant.slug, incident_id)
+
+
+def _link(request: Request, incident_id: UUID, kind: str, subject: UUID) -> None:
+    named = {"cases": [subject]} if kind == "case" else {"actions": [subject]}
+    incidents_operations.link(
+        tenant_id=request.tenant.id, incident_id=incident_id, by=request.caller.actor, at=request.as_of, **named
+    )
+
+
+@in_tenant("operator", "administrator")
+@require_POST
+def contain(request: Request, incident_id: UUID) -> HttpResponse:
+    form = Stop(request.POST, auto_id="stop-%s")
+    is_unknown = form.is_valid() and check_stop(request.tenant.id, form)
+    if form.errors:
+        return _page(request, incident_id, stop=form, status=422)
+    incidents_operations.contain(
+        tenant_id=request.tenant.id,
+        incident_id=incident_id,
+        by=request.caller.actor,
+        at=request.as_of,
+        is_unknown=is_unknown,
+        **form.asked(),
+    )
+    messages.success(request, tell_freeze(form, is_unknown))
+    return redirect("incident", request.tenant.slug, incident_id)
+
+
+@in_tenant("operator", "reviewer", "compliance", "administrator")
+@require_POST
+def comment(request: Request, incident_id: UUID) -> HttpResponse:
+    form = Remark(request.POST)
+    if not form.is_valid():
+        return _page(request, incident_id, remark=form, status=422)
+    incidents_operations.comment(
+        tenant_id=request.tenant.id,
+        incident_id=incident_id,
+        text=form.cleaned_data["text"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    return redirect("incident", request.tenant.slug, incident_id)
+
+
+@in_tenant("operator")
+@require_POST
+def close(request: Request, incident_id: UUID) -> HttpResponse:
+    form = Closing(request.POST)
+    if not form.is_valid():
+        return _page(request, incident_id, closing=form, status=422)
+    incidents_operations.close(
+        tenant_id=request.tenant.id,
+        incident_id=incident_id,
+        note=form.cleaned_data["note"],
+        freezes=form.freezes(),
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Closed.")
+    return redirect("incident", request.tenant.slug, incident_id)
+
+
+@in_tenant("operator")
+@require_POST
+def reopen(request: Request, incident_id: UUID) -> HttpResponse:
+    form = Reason(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not reopened: say why.")
+        return _page(request, incident_id, status=422)
+    incidents_operations.reopen(
+        tenant_id=request.tenant.id,
+        incident_id=incident_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    return redirect("incident", request.tenant.slug, incident_id)
+
+
+@in_tenant()
+def review(request: Request, incident_id: UUID) -> HttpResponse:
+    """The post-mortem as a page, from ledger facts only."""
+    row = _found(request, incident_id)
+    context = {
+        "here": "incidents",
+        "facts": facts(request.tenant, row, as_of=request.as_of),
+        "back": reverse("incident", args=[request.tenant.slug, row.id]),
+        "export": reverse("incident-export", args=[request.tenant.slug, row.id]),
+        "may_export": bool(_EXPORTERS & request.caller.roles),
+    }
+    return render(request, "incidents/review.html", context)
+
+
+_EXPORTERS = frozenset({"operator", "compliance", "administrator"})
+_FORMATS = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
+
+
+@in_tenant(*sorted(_EXPORTERS))
+@require_POST
+def export(request: Request, incident_id: UUID) -> HttpResponse:
+    """The post-mortem as a file; that it left is on record."""
+    row = _found(request, incident_id)
+    form = request.POST.get("format", "md")
+    if form not in _FORMATS:
+        raise Http404
+    told = facts(request.tenant, row, as_of=request.as_of)
+    content = postmortem.markdown(told)
+    if form == "html":
+        content = render(request, "incidents/export.html", {"facts": told}).content.decode()
+    incidents_operations.note_export(
+        tenant_id=request.tenant.id, incident_id=row.id, form=form, by=request.caller.actor, at=request.as_of
+    )
+    answer = HttpResponse(content, content_type=_FORMATS[form])
+    answer["Content-Disposition"] = f'attachment; filename="incident-{row.id}.{form}"'
+    return answer
+
+
+def _page(
+    request: Request,
+    incident_id: UUID,
+    *,
+    closing: Closing | None = None,
+    remark: Remark | None = None,
+    stop: Stop | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        "here": "incidents",
+        "incidents_href": reverse("incidents", args=[request.tenant.slug]),
+        "incident": emergency(request.tenant, _found(request, incident_id), caller=request.caller),
+        "closing": closing or Closing(),
+        "comment_form": remark or Remark(),
+        "stop": stop or Stop(auto_id="stop-%s"),
+    }
+    name = "incidents/_detail.html" if request.htmx else "incidents/detail.html"
+    return render(request, name, context, status=status)
+
+
+def _found(request: Request, incident_id: UUID) -> Any:
+    row = queries.incident(request.tenant.id, incident_id)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _row(request: Request, incident: Any) -> dict[str, Any]:
+    links = queries.links_of(request.tenant.id, incident.id)
+    return {
+        "row": incident,
+        "href": reverse("incident", args=[request.tenant.slug, incident.id]),
+        "severity": labels.SEVERITIES[incident.severity],
+        "tag": tag_of(incident.runbook, incident.about).replace("_", " ").capitalize(),
+        "counts": {kind: sum(link.kind == kind for link in links) for kind in ("action", "case")},
+        "freezes": len(queries.freezes_held(incident)),
+    }

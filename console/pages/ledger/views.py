@@ -1,0 +1,235 @@
+"""Ledger: the logs, how fresh their seal is, what outsiders hold of them, proofs, alarms and integrity checks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.api.transaction import after_commit
+from console.notifications import queries as notices
+from console.pages.actions.action_record import happenings, names
+from console.pages.ledger.log_status import seal
+from console.tasks import check_integrity
+from console.web import labels, proofs
+from console.web.forms import Reason
+from console.web.http import Request, in_tenant
+from ledger.log.operations import alarms
+from ledger.log.queries import anchors, log
+from ledger.log.queries import proofs as stored
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+from ledger.verification import operations as verification_operations
+from ledger.verification.queries import integrity as checks
+
+MAY = ("compliance", "administrator")
+SHOWN = 10
+_EVENT = re.compile(r"events/([0-9a-f-]{36})/([0-9]{1,9})/?$")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    tenant = request.tenant.id
+    logs = log.logs(tenant)
+    head = _chosen(request, logs)
+    context = {
+        "here": "ledger",
+        "logs": [_log(request, each, head) for each in logs],
+        "head": _head(request, head) if head else None,
+        "seal": seal(tenant, at=request.as_of),
+        "alarms": _alarms(request),
+        "checks": _checks(request),
+        "proof": _proof(request, head) if head and request.GET.get("entry") else None,
+        "growth": _growth(request, head) if head and request.GET.get("from") else None,
+        "asked": {name: request.GET.get(name, "") for name in ("entry", "from", "to")},
+        "may_answer": bool(request.caller.roles & frozenset(MAY)),
+    }
+    return render(request, "ledger/_page.html" if request.htmx else "ledger/page.html", context)
+
+
+@in_tenant(*MAY)
+@require_POST
+def acknowledge(request: Request, alarm_id: UUID) -> HttpResponse:
+    form = Reason(request.POST)
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        alarms.acknowledge(
+            tenant_id=request.tenant.id, alarm_id=alarm_id, reason=reason, by=request.caller.actor, at=request.as_of
+        )
+        messages.success(request, "Recorded. If the cause is still there, the alarm comes back.")
+    else:
+        messages.error(request, "Not recorded: say what was found.")
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant(*MAY)
+@require_POST
+def check(request: Request) -> HttpResponse:
+    verification_operations.start(tenant_id=request.tenant.id, by=request.caller.actor, at=request.as_of)
+    after_commit(check_integrity)
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant(*MAY)
+@require_POST
+def check_turn(request: Request, check_id: UUID) -> HttpResponse:
+    """Pause, resume or cancel."""
+    ways = {
+        "pause": verification_operations.pause,
+        "resume": verification_operations.resume,
+        "cancel": verification_operations.cancel,
+    }
+    way = ways.get(request.POST.get("to", ""))
+    if way is None:
+        raise Http404
+    way(tenant_id=request.tenant.id, check_id=check_id, by=request.caller.actor, at=request.as_of)
+    return redirect("ledger", request.tenant.slug)
+
+
+@in_tenant()
+def event_proof(request: Request, subject_id: UUID, seq: int) -> HttpResponse:
+    """What a browser needs to check one event by itself."""
+    return _json(lambda: proofs.for_event(request.tenant.id, subject_id, seq))
+
+
+@in_tenant()
+def growth(request: Request, number: int, old: int, new: int) -> HttpResponse:
+    """What a browser needs to see that a log continues what it saw before."""
+    return _json(lambda: proofs.growth(request.tenant.id, number, old, new))
+
+
+def _json(made: Any) -> HttpResponse:
+    try:
+        return JsonResponse(made())
+    except Refused as refusal:
+        return JsonResponse({"code": refusal.code, "detail": refusal.detail}, status=refusal.status)
+
+
+def _chosen(request: Request, logs: list[log.LogHead]) -> log.LogHead | None:
+    wanted = request.GET.get("log", "")
+    return next((each for each in logs if str(each.number) == wanted), logs[0] if logs else None)
+
+
+def _log(request: Request, row: log.LogHead, chosen: log.LogHead | None) -> dict[str, Any]:
+    return {
+        "row": row,
+        "state": events.subject_state(request.tenant.id, row.id),
+        "href": f"{request.path}?log={row.number}",
+        "current": chosen is not None and row.number == chosen.number,
+    }
+
+
+def _head(request: Request, head: log.LogHead) -> dict[str, Any]:
+    tenant = request.tenant.id
+    given = stored.anchors(tenant, head.number)
+    asked = anchors.of_log(tenant, head)
+    # Where witnesses are named, only their quorum counts; what a single one signed is no green.
+    most = (asked.anchored_size or 0) if asked.witnesses else max((each.size for each in given), default=0)
+    return {
+        "row": head,
+        "note": (head.note or b"").decode(),
+        "keys": stored.keys(tenant, head.id),
+        "anchors": [{"row": each, "word": labels.ANCHORS[each.kind]} for each in given],
+        "anchored": most,
+        "failing": asked.failing,
+        "unanchored": head.size - most,
+        "kept": stored.kept(tenant, head.number, limit=SHOWN),
+        "timeline": happenings(events.history(tenant, head.id), names(tenant)),
+    }
+
+
+def _checks(request: Request) -> dict[str, Any]:
+    """What was checked before, and the check that is under way."""
+    called = names(request.tenant.id)
+    rows: list[dict[str, Any]] = [
+        {
+            "row": each,
+            "word": labels.CHECKS[each.state],
+            "icon": _CHECK_ICONS[each.state],
+            "by": called.get(each.started_by, "somebody"),
+            "turn": reverse("integrity-turn", args=[request.tenant.slug, each.id]),
+            "href": reverse("event", args=[request.tenant.slug, each.id, 1]),
+            # The record is walked through first and counts for half; then the logs.
+            "done": min(each.events, each.expected) + each.leaves,
+            "whole": 2 * max(each.expected, 1),
+        }
+        for each in checks.checks(request.tenant.id)
+    ]
+    under_way = next((each for each in rows if each["row"].state in checks.OPEN), None)
+    return {
+        "under_way": under_way,
+        "before": [each for each in rows if each is not under_way],
+        "start": reverse("integrity-check", args=[request.tenant.slug]),
+    }
+
+
+_CHECK_ICONS = {"RUNNING": "clock", "PAUSED": "clock", "CANCELLED": "minus", "HELD": "tick", "BROKEN": "alarm"}
+
+
+def _alarms(request: Request) -> list[dict[str, Any]]:
+    rows = [*log.alarms(request.tenant.id), *log.alarms(request.tenant.id, closed=True, limit=5)]
+    told = notices.about(request.tenant.id, [each.id for each in rows])
+    return [
+        {
+            "row": each,
+            "word": labels.alarm(each.kind),
+            "href": reverse("alarm-acknowledge", args=[request.tenant.slug, each.id]),
+            "told": [{"row": one, "word": labels.CHANNELS[one.channel]} for one in told.get(each.id, [])],
+        }
+        for each in rows
+    ]
+
+
+def _proof(request: Request, head: log.LogHead) -> dict[str, Any]:
+    """What the checker says about the entry that was asked for."""
+    tenant, asked = request.tenant.id, request.GET["entry"].strip().lower()
+    try:
+        leaf = _leaf(tenant, head, asked)
+        if leaf is None:
+            return {"missing": "This log has no such entry."}
+        steps = proofs.checked(tenant, head, leaf)
+    except Refused as refusal:
+        return {"missing": refusal.detail}
+    slug = request.tenant.slug
+    found = events.one_event(tenant, leaf.subject_id, leaf.seq)
+    return {
+        "leaf": leaf,
+        "word": labels.event(found[0].kind) if found else "An event that is not here any more",
+        "href": reverse("event", args=[slug, leaf.subject_id, leaf.seq]) if found else "",
+        "steps": steps,
+        "holds": all(step.holds for step in steps),
+        "hashes": [each.hex() for each in stored.inclusion(tenant, head.number, leaf.index, head.signed_size)],
+    }
+
+
+def _leaf(tenant: UUID, head: log.LogHead, asked: str) -> stored.Leaf | None:
+    """The leaf that an index, an entry hash or the address of an event names."""
+    if asked.isascii() and asked.isdigit() and len(asked) < 16:
+        return stored.leaf(tenant, head.number, int(asked))
+    if _HASH.fullmatch(asked):
+        return stored.leaf_of_hash(tenant, head.number, bytes.fromhex(asked))
+    named = _EVENT.search(asked)
+    place = log.place(tenant, UUID(named[1]), int(named[2])) if named else None
+    return stored.leaf(tenant, place.log, place.index) if place and place.log == head.number else None
+
+
+def _growth(request: Request, head: log.LogHead) -> dict[str, Any]:
+    """What the checker says about two checkpoints."""
+    asked = [request.GET.get("from", ""), request.GET.get("to", "") or str(head.signed_size)]
+    if not all(each.isascii() and each.isdigit() and len(each) < 16 for each in asked):
+        return {"missing": "A size is a number of entries."}
+    old, new = sorted(int(each) for each in asked)
+    if not 0 < old <= new <= head.signed_size:
+        return {"missing": f"Sizes are between 1 and {head.signed_size}."}
+    try:
+        steps, hashes = proofs.continued(request.tenant.id, head, old, new)
+    except Refused as refusal:
+        return {"missing": refusal.detail}
+    return {"steps": steps, "holds": all(step.holds for step in steps), "hashes": hashes}

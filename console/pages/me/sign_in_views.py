@@ -1,0 +1,91 @@
+"""How a person signs in: their password, authenticator app, recovery codes, passkeys and sessions. Of no tenant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.views import PasswordChangeView
+from allauth.mfa.models import Authenticator
+from allauth.mfa.webauthn.internal import auth
+from allauth.mfa.webauthn.views import AddWebAuthnView
+from allauth.usersessions.internal.flows.sessions import end_other_sessions
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from console.accounts import queries as accounts_queries
+from console.accounts.sign_in import queries as factors
+from console.accounts.sign_in import single_sign_on
+from console.web.http import Request
+from ledger.record.queries import events
+
+
+@require_GET
+def page(request: Request) -> HttpResponse:
+    """All ways in, and who is in."""
+    held = factors.factors(request.user)
+    own = {each.type: each for each in held}
+    context = {
+        "as_of": timezone.now(),
+        "passkeys": [each for each in held if each.type == Authenticator.Type.WEBAUTHN],
+        "app": own.get(Authenticator.Type.TOTP),
+        "codes": own.get(Authenticator.Type.RECOVERY_CODES),
+        "sessions": factors.sessions(request.user),
+        "providers": _connected(request),
+        "places": [events.tenant_by_id(each.tenant_id) for each in accounts_queries.memberships(request.user)],
+    }
+    return render(request, "account/page.html", context)
+
+
+def _connected(request: Request) -> list[dict[str, Any]]:
+    names = {each["provider_id"]: each["name"] for each in single_sign_on.known()}
+    return [
+        {
+            "name": names.get(each.provider, each.provider),
+            "email": each.extra_data.get("id_token", {}).get("email", ""),
+            "last_login": each.last_login,
+        }
+        for each in factors.connected(request.user)
+    ]
+
+
+def passkeys(request: Request) -> HttpResponse:
+    """Where allauth leads after a passkey was removed."""
+    return redirect("mfa_index")
+
+
+class AddPasskey(AddWebAuthnView):
+    """allauth's page; every passkey is made to sign in alone, with the person verified by it."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super(AddWebAuthnView, self).get_context_data(**kwargs)
+        return context | {"options": auth.begin_registration(self.request.user, passwordless=True)}
+
+
+add_passkey: Any = AddPasskey.as_view()
+
+
+class Password(PasswordChangeView):
+    """A new password, by somebody who knows the old one."""
+
+    success_url = reverse_lazy("mfa_index")
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if not request.user.has_usable_password():
+            return redirect("mfa_index")
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_default_success_url(self) -> str:
+        return str(self.success_url)
+
+
+password: Any = Password.as_view()
+
+
+@require_POST
+def end_sessions(request: Request) -> HttpResponse:
+    """Sign out everywhere but here."""
+    end_other_sessions(request, request.user)
+    return redirect("mfa_index")

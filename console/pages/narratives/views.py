@@ -1,0 +1,87 @@
+"""The narrative of an action or a case, as a page and as a PDF."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from console.pages.actions.action_record import arguments, payload_of
+from console.web import narrative
+from console.web.action_titles import title
+from console.web.http import Request, in_tenant, looked
+from console.web.pdf import pdf
+from ledger.actions.queries import actions
+from reviews import queries as after
+
+
+@in_tenant()
+def action(request: Request, action_id: UUID) -> HttpResponse:
+    return _page(request, _of_action(request, action_id), "action", action_id)
+
+
+@in_tenant()
+def action_pdf(request: Request, action_id: UUID) -> HttpResponse:
+    return _printed(request, _of_action(request, action_id), action_id)
+
+
+@in_tenant()
+def case(request: Request, case_id: UUID) -> HttpResponse:
+    found = _case(request, case_id)
+    if found.action_id:
+        return redirect("action-narrative", request.tenant.slug, found.action_id)
+    return _page(request, _of_case(request, found), "case", case_id)
+
+
+@in_tenant()
+def case_pdf(request: Request, case_id: UUID) -> HttpResponse:
+    found = _case(request, case_id)
+    if found.action_id:
+        return redirect("action-narrative-pdf", request.tenant.slug, found.action_id)
+    return _printed(request, _of_case(request, found), case_id)
+
+
+def _of_action(request: Request, action_id: UUID) -> narrative.Narrative:
+    found = actions.action(request.tenant.id, action_id)
+    if found is None:
+        raise Http404
+    named = title(found.operation_kind, found.target, arguments(payload_of(found)))
+    return narrative.of_action(request.tenant, found, title=named)
+
+
+def _of_case(request: Request, case: Any) -> narrative.Narrative:
+    return narrative.of_case(request.tenant, case, title=f"Case about {case.target}")
+
+
+def _case(request: Request, case_id: UUID) -> Any:
+    found = after.case(request.tenant.id, case_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _page(request: Request, told: narrative.Narrative, kind: str, subject: UUID) -> HttpResponse:
+    looked(request, "narrative", subject)
+    slug = request.tenant.slug
+    context = {
+        "here": f"{kind}s",
+        "told": told,
+        "back": {"word": kind.capitalize(), "href": reverse(kind, args=[slug, subject])},
+        "bundle": f"{reverse('exports', args=[slug])}?action={subject}" if _may_export(request, kind) else "",
+        "pdf": reverse(f"{kind}-narrative-pdf", args=[slug, subject]),
+    }
+    return render(request, "narrative/page.html", context)
+
+
+def _may_export(request: Request, kind: str) -> bool:
+    return kind == "action" and "compliance" in request.caller.roles
+
+
+def _printed(request: Request, told: narrative.Narrative, subject: UUID) -> HttpResponse:
+    looked(request, "narrative", subject)
+    answer = HttpResponse(pdf(told), content_type="application/pdf")
+    answer["Content-Disposition"] = f'attachment; filename="narrative-{subject}.pdf"'
+    return answer

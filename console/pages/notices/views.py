@@ -1,0 +1,154 @@
+"""What a person is told, how they want it, and what an administrator lets go out."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts import queries as directory
+from console.notifications import inbox, sending
+from console.notifications import operations as notifications_operations
+from console.notifications import queries as notifications_queries
+from console.notifications.forms import Channels, Wishes
+from console.notifications.messages import SAID, title
+from console.web.http import Request, in_tenant
+
+PAGE = 50
+CHANNELS = {"email": "Mail", "slack": "Chat room", "webhook": "Webhook", "log": "Log"}
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    return _page(request, Wishes.of(notifications_queries.wish(request.tenant.id, request.caller.actor.id)))
+
+
+@in_tenant()
+@require_POST
+def read(request: Request) -> HttpResponse:
+    upto = UUID(request.POST["upto"]) if _is_id(request.POST.get("upto", "")) else None
+    notifications_operations.see(
+        tenant_id=request.tenant.id, actor_id=request.caller.actor.id, upto=upto, at=request.as_of
+    )
+    return redirect("notices", request.tenant.slug)
+
+
+@in_tenant()
+def next_one(request: Request) -> HttpResponse:
+    """To whatever is most urgent; looking at it is what marks it as seen."""
+    found = inbox.next_item(request.tenant, request.caller.actor.id)
+    if found is None:
+        messages.info(request, "Nothing that you were told of still waits for you.")
+        return redirect("notices", request.tenant.slug)
+    return redirect(found.fact.href)
+
+
+@in_tenant()
+@require_POST
+def wishes(request: Request) -> HttpResponse:
+    form = Wishes(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    notifications_operations.set_wish(
+        tenant_id=request.tenant.id, actor_id=request.caller.actor.id, wish=form.wish(), at=request.as_of
+    )
+    messages.success(request, "Your mail comes like this from now on.")
+    return redirect("notices", request.tenant.slug)
+
+
+@in_tenant("administrator")
+def channels(request: Request) -> HttpResponse:
+    return _channels(request, Channels.of(notifications_queries.settings(request.tenant.id)))
+
+
+@in_tenant("administrator")
+@require_POST
+def set_channels(request: Request) -> HttpResponse:
+    form = Channels(request.POST)
+    if not form.is_valid():
+        return _channels(request, form, status=422)
+    notifications_operations.set_settings(
+        tenant_id=request.tenant.id, document=form.document(), by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "This is what goes out from now on.")
+    return redirect("notice-channels", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def again(request: Request, notice_id: UUID) -> HttpResponse:
+    notifications_operations.send_again(
+        tenant_id=request.tenant.id, notice_id=notice_id, by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "It is sent again.")
+    return redirect("notice-channels", request.tenant.slug)
+
+
+def _page(request: Request, form: Wishes, *, status: int = 200) -> HttpResponse:
+    tenant, me = request.tenant, request.caller.actor.id
+    before = request.GET.get("before", "")
+    found = notifications_queries.messages(tenant.id, me, before=UUID(before) if _is_id(before) else None, limit=PAGE)
+    here = reverse("notices", args=[tenant.slug])
+    context = {
+        "here": "notices",
+        "tabs": _tabs(request, here),
+        "items": inbox.items(tenant, found),
+        "unread": notifications_queries.unread(tenant.id, me),
+        "newest": found[0].id if found else None,
+        "older": f"{here}?before={found[-1].id}" if len(found) == PAGE else "",
+        "newest_href": here if before else "",
+        "next": inbox.next_item(tenant, me),
+        "form": form,
+        "address": sending.address(request.user) if "email" in sending.ways_out(tenant) else "",
+    }
+    return render(request, "notices/_list.html" if request.htmx else "notices/list.html", context, status=status)
+
+
+def _channels(request: Request, form: Channels, *, status: int = 200) -> HttpResponse:
+    tenant = request.tenant
+    here, ways = reverse("notice-channels", args=[tenant.slug]), sending.ways_out(tenant)
+    context = {
+        "here": "notices",
+        "tabs": _tabs(request, here),
+        "form": form,
+        "ways": [(word, name in ways) for name, word in CHANNELS.items() if name != "log"],
+        "undelivered": _undelivered(request),
+        "late": notifications_queries.outbox(tenant.id, at=request.as_of)["late"],
+    }
+    name = "notices/_channels.html" if request.htmx else "notices/channels.html"
+    return render(request, name, context, status=status)
+
+
+def _undelivered(request: Request) -> list[dict[str, Any]]:
+    names = directory.names_of(request.tenant.id)
+    return [
+        {
+            "row": row,
+            "what": title(row.kind, personal=False) if row.kind in SAID else row.kind.replace("_", " ").capitalize(),
+            "channel": CHANNELS[row.channel],
+            "to": names.get(row.actor_id, "") if row.actor_id else "",
+            "again": reverse("notice-again", args=[request.tenant.slug, row.id]),
+        }
+        for row in notifications_queries.undelivered(request.tenant.id, limit=PAGE)
+    ]
+
+
+def _tabs(request: Request, current: str) -> list[dict[str, Any]]:
+    slug = request.tenant.slug
+    tabs = [("What you are told", reverse("notices", args=[slug]))]
+    if "administrator" in request.caller.roles:
+        tabs.append(("What goes out", reverse("notice-channels", args=[slug])))
+    return [{"word": word, "href": href, "current": href == current} for word, href in tabs]
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,346 @@
+"""People and keys: who belongs here, as what; whose passkeys sign; which machines hold keys."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from approvals.voting.operations import approver_keys, delegations
+from approvals.voting.queries import approvers
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as directory
+from console.accounts.members import operations as people
+from console.accounts.members import queries as members_queries
+from console.accounts.members.forms import Invitation, NewKey, Place
+from console.accounts.members.rules import change_of
+from console.accounts.sign_in import single_sign_on
+from console.accounts.sign_in.freshness import ask_again, is_fresh
+from console.accounts.step_up import is_proven
+from console.pages.actions import action_record
+from console.web.forms import Reason
+from console.web.http import Request, in_tenant
+
+READERS = ("administrator", "reviewer", "compliance")
+MAY_ANSWER_KEYS = ("administrator", "reviewer")
+WAITING, LIVE = ("PENDING", "SUSPENDED"), ("PENDING", "ACTIVE", "SUSPENDED")
+
+
+@in_tenant(*READERS)
+@require_GET
+def page(request: Request) -> HttpResponse:
+    return _page(request)
+
+
+@in_tenant(*READERS)
+@require_GET
+def member(request: Request, member_id: UUID) -> HttpResponse:
+    return _member(request, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def invite(request: Request) -> HttpResponse:
+    form = Invitation(request.POST)
+    if not form.is_valid():
+        return _page(request, invitation=form, status=422)
+    asked = form.cleaned_data
+    try:
+        row, token = people.invite(
+            tenant_id=request.tenant.id,
+            email=asked["email"],
+            name=asked["name"],
+            roles=asked["roles"],
+            groups=asked["groups"],
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except people.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, invitation=form, status=403)
+    return _member(request, row.id, link=_link(token))
+
+
+@in_tenant("administrator")
+@require_POST
+def invite_again(request: Request, member_id: UUID) -> HttpResponse:
+    try:
+        token = people.invite_again(
+            tenant_id=request.tenant.id,
+            member_id=member_id,
+            by=request.caller.actor,
+            at=request.as_of,
+            is_proven=is_fresh(request),
+        )
+    except people.ProofNeeded:
+        return ask_again(request)
+    return _member(request, member_id, link=_link(token))
+
+
+@in_tenant("administrator")
+@require_POST
+def change(request: Request, member_id: UUID) -> HttpResponse:
+    form = Place(request.POST)
+    if not form.is_valid():
+        return _member(request, member_id, place=form, status=422)
+    try:
+        done = people.change_member(
+            **_about(request, member_id),
+            roles=form.cleaned_data["roles"],
+            groups=form.cleaned_data["groups"],
+            is_proven=is_proven(request, *form.proof()),
+        )
+    except people.ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _member(request, member_id, place=form, status=403)
+    said = "Changed, from now on." if done else "Proposed. It holds once a second administrator has confirmed it."
+    messages.success(request, said)
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def answer(request: Request, member_id: UUID) -> HttpResponse:
+    """The second administrator's word on what was proposed."""
+    yes = request.POST.get("to") == "confirm"
+    try:
+        people.confirm_proposal(**_about(request, member_id), answer=yes, is_proven=is_fresh(request))
+    except people.ProofNeeded:
+        return ask_again(request)
+    messages.success(request, "Confirmed." if yes else "Turned down.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def remove(request: Request, member_id: UUID) -> HttpResponse:
+    form = Reason(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Nobody was removed: say why.")
+        return _member(request, member_id, status=422)
+    people.remove_member(
+        tenant_id=request.tenant.id,
+        member_id=member_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "Removed. Their keys have stopped, and what they lent has ended.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def link(request: Request, member_id: UUID) -> HttpResponse:
+    other = _known(request, _uuid(request.POST.get("with", "")))
+    people.link(
+        tenant_id=request.tenant.id, member_ids=[member_id, other.id], by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "Linked. The accounts count as one person from now on.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+@in_tenant("administrator")
+@require_POST
+def separate(request: Request, member_id: UUID) -> HttpResponse:
+    people.propose_separation(**_about(request, member_id))
+    messages.success(request, "Proposed. It holds once a second administrator has confirmed it.")
+    return redirect("member", request.tenant.slug, member_id)
+
+
+# Keys
+
+
+@in_tenant(*MAY_ANSWER_KEYS)
+@require_POST
+def answer_key(request: Request, approver_key_id: UUID) -> HttpResponse:
+    """A second person's word on an approver's key; stopping one takes nobody else."""
+    to = request.POST.get("to", "")
+    known: dict[str, Any] = {
+        "tenant_id": request.tenant.id,
+        "key_id": approver_key_id,
+        "by": request.caller.actor,
+        "at": request.as_of,
+    }
+    person = people.person_of(request.tenant.id, request.caller.actor.id)
+    reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
+    if to == "confirm":
+        people.confirm_key(**known, by_person=person)
+    elif to == "refuse":
+        approver_keys.refuse(**known, reason=reason)
+    elif to == "suspend":
+        approver_keys.suspend(**known, person_id=person, reason=reason)
+    elif to == "restore":
+        approver_keys.restore(**known, person_id=person)
+    elif to == "remove":
+        approver_keys.remove(**known, person_id=person)
+    else:
+        raise Http404("There is no such answer.")
+    messages.success(request, "Recorded.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def create_key(request: Request) -> HttpResponse:
+    form = NewKey(request.POST)
+    if not form.is_valid():
+        return _page(request, new_key=form, status=422)
+    asked = form.cleaned_data
+    secret = accounts_operations.create_key(
+        tenant_id=request.tenant.id,
+        kind=asked["kind"],
+        name=asked["name"],
+        by=request.caller.actor,
+        scopes=form.scopes(),
+        expires_at=request.as_of + timedelta(days=asked["days"]) if asked["days"] else None,
+        at=request.as_of,
+    )
+    return _page(request, secret=secret, named=asked["name"])
+
+
+@in_tenant("administrator")
+@require_POST
+def revoke_key(request: Request, machine_key_id: UUID) -> HttpResponse:
+    if machine_key_id not in {each.id for each in directory.keys(request.tenant.id)}:
+        raise Http404("There is no such key.")
+    reason = request.POST.get("reason", "").strip()[:4000] or "No reason given."
+    accounts_operations.revoke_key(
+        tenant_id=request.tenant.id, key_id=machine_key_id, by=request.caller.actor, reason=reason, at=request.as_of
+    )
+    messages.success(request, "Revoked. The next request with this key is refused.")
+    return redirect("people", request.tenant.slug)
+
+
+@in_tenant("administrator")
+@require_POST
+def end_delegation(request: Request, delegation_id: UUID) -> HttpResponse:
+    delegations.end_delegation(
+        tenant_id=request.tenant.id, delegation_id=delegation_id, by=request.caller.actor, at=request.as_of
+    )
+    messages.success(request, "Ended.")
+    return redirect("people", request.tenant.slug)
+
+
+# What the pages show
+
+
+def _page(request: Request, *, status: int = 200, **shown: Any) -> HttpResponse:
+    tenant_id, may = request.tenant.id, "administrator" in request.caller.roles
+    called = action_record.names(tenant_id)
+    away = approvers.absent(tenant_id, request.as_of)
+    context = {
+        "here": "people",
+        "may_change": may,
+        "is_fresh": is_fresh(request),
+        "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
+        "members": [_told(request, row, away) for row in members_queries.members(tenant_id)],
+        "keys": [_key(request, row, called) for row in approvers.approver_keys(tenant_id, states=LIVE)],
+        "loans": [_loan(request, row, called) for row in approvers.delegations(tenant_id, request.as_of)],
+        "machines": directory.keys(tenant_id) if may else [],
+        "providers": single_sign_on.known(),
+        "invitation": Invitation(),
+        "new_key": NewKey(),
+        "back": reverse("people", args=[request.tenant.slug]),
+    }
+    return render(request, _template(request, "page"), context | shown, status=status)
+
+
+def _member(
+    request: Request, member_id: UUID, *, link: str = "", place: Place | None = None, status: int = 200
+) -> HttpResponse:
+    row = _known(request, member_id)
+    now, called = change_of(row), action_record.names(request.tenant.id)
+    rows = members_queries.members(request.tenant.id)
+    keys = approvers.approver_keys(request.tenant.id, actor_id=row.actor_id)
+    proposal = row.proposal
+    context = {
+        "here": "people",
+        "may_change": "administrator" in request.caller.roles,
+        "is_fresh": is_fresh(request),
+        "may_answer": bool(request.caller.roles & set(MAY_ANSWER_KEYS)),
+        "one": _told(request, row, approvers.absent(request.tenant.id, request.as_of)),
+        "link": link,
+        "place": place or Place({"roles": sorted(now.roles), "groups": " ".join(sorted(now.groups))}),
+        "keys": [_key(request, key, called) for key in keys],
+        "linked": [each for each in rows if each.person_id == row.person_id and each.id != row.id],
+        "others": [each for each in rows if each.person_id != row.person_id],
+        "proposal": proposal,
+        "proposed_by": called.get(UUID(proposal["by"]), "") if proposal else "",
+        "record": f"{reverse('audit', args=[request.tenant.slug])}?action={row.id}",
+    }
+    return render(request, _template(request, "member"), context, status=status)
+
+
+def _template(request: Request, name: str) -> str:
+    return f"people/_{name}.html" if request.htmx else f"people/{name}.html"
+
+
+def _told(request: Request, row: Any, away: set[UUID]) -> dict[str, Any]:
+    now = change_of(row)
+    return {
+        "row": row,
+        "name": directory.name_of(row),
+        "email": row.user.get_username(),
+        "roles": sorted(now.roles),
+        "groups": sorted(now.groups),
+        "href": reverse("member", args=[request.tenant.slug, row.id]),
+        "is_away": row.actor_id in away,
+        "is_oneself": row.actor_id == request.caller.actor.id,
+    }
+
+
+def _key(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    return {
+        "row": row,
+        "holder": called.get(row.actor_id, "somebody"),
+        "confirmed_by": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "is_own": row.actor_id == request.caller.actor.id,
+        "answer": reverse("approver-key-answer", args=[request.tenant.slug, row.id]),
+    }
+
+
+def _loan(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    return {
+        "row": row,
+        "giver": called.get(row.from_actor, "somebody"),
+        "receiver": called.get(row.to_actor, "somebody"),
+        "end": reverse("delegation-end", args=[request.tenant.slug, row.id]),
+    }
+
+
+def _about(request: Request, member_id: UUID) -> dict[str, Any]:
+    return {
+        "tenant_id": request.tenant.id,
+        "member_id": member_id,
+        "by": request.caller.actor,
+        "by_person": people.person_of(request.tenant.id, request.caller.actor.id),
+        "at": request.as_of,
+    }
+
+
+def _known(request: Request, member_id: UUID | None) -> Any:
+    row = members_queries.member(request.tenant.id, member_id) if member_id else None
+    if row is None:
+        raise Http404("There is no such person.")
+    return row
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _link(token: str) -> str:
+    # The address that people type, by whatever name the administrator reached us.
+    return settings.COUNTERFOIL_PUBLIC_URL + reverse("invitation", args=[token])

@@ -1,0 +1,139 @@
+"""What an erasure of some actions takes with it: their approvals, cases and sessions, and the actions that mended them.
+
+A session goes with its actions only when all of them go or have gone, since its goal was the goal of each. An incident
+that is still open stays. What stays is said, so that whoever asks knows what is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
+from console.transcripts.recordings import queries as recordings
+from ledger.actions.queries import actions as actions_queries
+from ledger.record.rules.refusals import Refused
+from ledger.retention import queries
+from ledger.retention.operations import erasure as operations
+from ledger.retention.rules.retention import RESTING, Policy, StillOpen, runs_out
+from reviews import queries as after
+
+PORTION = 200
+POLICY_BASIS = "The retention policy in force"
+
+
+class NoSuchAction(Refused):
+    """There is no such action here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass
+class Scope:
+    """The subjects that go, and what stays of what belongs to them: (kind, id, why)."""
+
+    subjects: set[UUID] = field(default_factory=set)
+    stays: list[tuple[str, UUID, str]] = field(default_factory=list)
+
+
+def scope_of(tenant_id: UUID, action_ids: Iterable[UUID]) -> Scope:
+    """Everything that belongs to these actions and to nothing else."""
+    actions = _with_children(tenant_id, action_ids)
+    scope = Scope(subjects=set(actions))
+    for action_id in actions:
+        if after.scheduled(action_id) is not None:
+            raise StillOpen(f"The action {action_id} is to be read once more; its system still has to answer for it.")
+        scope.subjects |= {row.id for row in approvals.approvals_of(tenant_id, action_id)}
+        scope.subjects |= {row.id for row in after.cases_of(tenant_id, action_id)}
+        for incident in after.incidents_of(tenant_id, action_id):
+            if incident.action_id == action_id and incident.state in RESTING["incident"]:
+                scope.subjects.add(incident.id)
+            elif incident.action_id == action_id:
+                scope.stays.append(("incident", incident.id, "It is open."))
+    for session_id in sorted({action.session_id for action in actions.values()}):
+        if _goes_whole(tenant_id, session_id, actions):
+            scope.subjects.add(session_id)
+        else:
+            scope.stays.append(("session", session_id, "Other actions of it stay, and its goal is theirs too."))
+    scope.subjects -= queries.erased_among(tenant_id, scope.subjects - set(actions)).keys()
+    return scope
+
+
+def propose_run_out(*, tenant_id: UUID, at: datetime) -> int:
+    """Ask for what has run out under a standing policy, a portion at a time; how many requests were made.
+
+    Without a standing policy nothing is asked for here: two people see what has run out and decide.
+    """
+    policy = queries.policy(tenant_id)
+    if not policy.standing:
+        return 0
+    actions = what_has_run_out(tenant_id, policy, at=at)
+    wanted = [partial(_all_of, tenant_id, action) for action in actions]
+    wanted += [partial(_alone, each) for each in recordings_run_out(tenant_id, policy, at=at)]
+    return sum(_asked_for(tenant_id, policy, subjects, at=at) for subjects in wanted)
+
+
+def _asked_for(tenant_id: UUID, policy: Policy, subjects: Callable[[], tuple[UUID, ...]], *, at: datetime) -> bool:
+    try:
+        wish = operations.Wish(
+            subjects=subjects(), legal_basis=POLICY_BASIS, reason=f"Kept for {policy.payload_days} days."
+        )
+        operations.request_by_policy(tenant_id=tenant_id, wish=wish, at=at)
+    except Refused:
+        # Held, or something of it is not at rest: tomorrow is another day.
+        return False
+    return True
+
+
+def _all_of(tenant_id: UUID, action: UUID) -> tuple[UUID, ...]:
+    return tuple(scope_of(tenant_id, [action]).subjects)
+
+
+def _alone(recording: UUID) -> tuple[UUID, ...]:
+    return (recording,)
+
+
+def what_has_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+    """Actions that were kept for as long as the policy says, oldest first."""
+    return queries.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+
+
+def recordings_run_out(tenant_id: UUID, policy: Policy, *, at: datetime, limit: int = PORTION) -> list[UUID]:
+    """Imported recordings that were kept for as long as the policy says, oldest first."""
+    found = recordings.run_out(tenant_id, before=runs_out(policy, at=at), limit=limit)
+    waiting = queries.named_in_open_requests(tenant_id, found) if found else set()
+    return [each for each in found if each not in waiting]
+
+
+def next_to_run_out(tenant_id: UUID, *, at: datetime, within: timedelta) -> list[UUID]:
+    """Actions that will have run out after this time."""
+    return what_has_run_out(tenant_id, queries.policy(tenant_id), at=at + within)
+
+
+def _with_children(tenant_id: UUID, action_ids: Iterable[UUID]) -> dict[UUID, Any]:
+    found: dict[UUID, Any] = {}
+    waiting = list(action_ids)
+    while waiting:
+        action_id = waiting.pop()
+        if action_id in found:
+            continue
+        action = actions_queries.action(tenant_id, action_id)
+        if action is None:
+            raise NoSuchAction(f"There is no action {action_id}.")
+        found[action_id] = action
+        waiting += [child.id for child in actions_queries.children_of(tenant_id, action_id)]
+    return found
+
+
+def _goes_whole(tenant_id: UUID, session_id: UUID, actions: dict[UUID, Any]) -> bool:
+    session = sessions_queries.session(tenant_id, session_id)
+    if session is None:
+        return False
+    others = {row.id for row in actions_queries.actions(tenant_id, session=session_id, limit=5000)} - actions.keys()
+    return others == queries.erased_among(tenant_id, others).keys()

@@ -1,0 +1,230 @@
+"""Legal holds, erasure under two persons, and how long what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth import authenticate
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from approvals.voting.rules import binding
+from console.pages.actions.action_record import names
+from console.pages.audit.views import MAY, tabs
+from console.pages.retention import erasure as erasure_retention
+from console.web import labels
+from console.web.forms import ErasureWish, HoldWish, Reason, RetentionWish
+from console.web.http import Request, in_tenant
+from ledger.retention import queries
+from ledger.retention.operations import erasure as operations
+from ledger.retention.operations import retention as clocks
+from ledger.retention.rules.retention import HoldScope
+from ledger.verification.queries import storage
+
+SHOWN = 20
+
+
+@in_tenant(*MAY)
+def page(request: Request) -> HttpResponse:
+    return _page(request)
+
+
+@in_tenant("compliance")
+@require_POST
+def place(request: Request) -> HttpResponse:
+    form = HoldWish(request.POST)
+    if not form.is_valid():
+        return _page(request, hold=form, status=422)
+    chosen = form.cleaned_data
+    clocks.place_hold(
+        tenant_id=request.tenant.id,
+        scope=HoldScope(chosen["scope"]),
+        value=chosen["value"],
+        reason=chosen["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "The hold stands: nothing that it covers is erased from now on.")
+    return redirect("holds", request.tenant.slug)
+
+
+@in_tenant("compliance")
+@require_POST
+def lift(request: Request, hold_id: UUID) -> HttpResponse:
+    form = Reason(request.POST)
+    if not form.is_valid():
+        return _without_reason(request)
+    clocks.lift_hold(
+        tenant_id=request.tenant.id,
+        hold_id=hold_id,
+        reason=form.cleaned_data["reason"],
+        by=request.caller.actor,
+        at=request.as_of,
+    )
+    messages.success(request, "The hold is lifted.")
+    return redirect("holds", request.tenant.slug)
+
+
+@in_tenant("compliance")
+@require_POST
+def ask(request: Request) -> HttpResponse:
+    form = ErasureWish(request.POST)
+    if not form.is_valid():
+        return _page(request, erasure=form, status=422)
+    scope = erasure_retention.scope_of(request.tenant.id, form.actions())
+    wish = operations.Wish(
+        subjects=tuple(scope.subjects),
+        legal_basis=form.cleaned_data["legal_basis"],
+        reason=form.cleaned_data["reason"],
+    )
+    operations.request(tenant_id=request.tenant.id, wish=wish, by=request.caller.actor, at=request.as_of)
+    stays = f" {len(scope.stays)} that belong to them stay." if scope.stays else ""
+    messages.success(request, f"Asked for: {len(scope.subjects)} subjects. Another person must confirm it.{stays}")
+    return redirect("holds", request.tenant.slug)
+
+
+@in_tenant("compliance")
+@require_POST
+def answer_erasure(request: Request, erasure_id: UUID) -> HttpResponse:
+    """Confirm, refuse or withdraw a request."""
+    given = {"tenant_id": request.tenant.id, "erasure_id": erasure_id, "by": request.caller.actor, "at": request.as_of}
+    if request.POST.get("to") == "confirm":
+        _step_up(request)
+        operations.confirm(**given)
+        messages.success(request, "Confirmed. It is erased within seconds, as long as no hold covers it.")
+        return redirect("holds", request.tenant.slug)
+    ways = {"refuse": operations.refuse, "withdraw": operations.withdraw}
+    return _with_reason(request, ways, given)
+
+
+@in_tenant("compliance")
+@require_POST
+def propose(request: Request) -> HttpResponse:
+    form = RetentionWish(request.POST)
+    if not form.is_valid():
+        return _page(request, policy=form, status=422)
+    clocks.propose_policy(tenant_id=request.tenant.id, policy=form.policy(), by=request.caller.actor, at=request.as_of)
+    messages.success(request, "Proposed. It holds once another person has confirmed it.")
+    return redirect("holds", request.tenant.slug)
+
+
+@in_tenant("compliance")
+@require_POST
+def answer_policy(request: Request, retention_id: UUID) -> HttpResponse:
+    """Confirm or withdraw a proposed policy."""
+    given = {
+        "tenant_id": request.tenant.id,
+        "retention_id": retention_id,
+        "by": request.caller.actor,
+        "at": request.as_of,
+    }
+    if request.POST.get("to") == "confirm":
+        _step_up(request)
+        clocks.confirm_policy(**given)
+        messages.success(request, "Confirmed. The policy is in force.")
+        return redirect("holds", request.tenant.slug)
+    return _with_reason(request, {"withdraw": clocks.withdraw_policy}, given)
+
+
+def _with_reason(request: Request, ways: dict[str, Callable[..., Any]], given: dict[str, Any]) -> HttpResponse:
+    way, form = ways.get(request.POST.get("to", "")), Reason(request.POST)
+    if way is None:
+        raise Http404
+    if not form.is_valid():
+        return _without_reason(request)
+    way(**given, reason=form.cleaned_data["reason"])
+    messages.success(request, "Recorded.")
+    return redirect("holds", request.tenant.slug)
+
+
+def _without_reason(request: Request) -> HttpResponse:
+    messages.error(request, "Nothing was done: say why; it stays in the record.")
+    return redirect("holds", request.tenant.slug)
+
+
+def _step_up(request: Request) -> None:
+    """A fresh password stands behind what destroys. Through `authenticate`, so that wrong ones count towards a lock."""
+    known = authenticate(request, username=request.user.get_username(), password=request.POST.get("password", ""))
+    if known is None or known.pk != request.user.pk:
+        raise binding.StepUpRequired
+
+
+def _page(
+    request: Request,
+    *,
+    hold: HoldWish | None = None,
+    erasure: ErasureWish | None = None,
+    policy: RetentionWish | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    tenant, called = request.tenant.id, names(request.tenant.id)
+    context = {
+        "here": "audit",
+        "tabs": tabs(request, "holds"),
+        "holds": [_hold(request, each, called) for each in queries.holds(tenant, limit=SHOWN)],
+        "lifted": [_hold(request, each, called) for each in queries.holds(tenant, lifted=True, limit=5)],
+        "erasures": [_erasure(request, each, called) for each in queries.erasures(tenant, limit=SHOWN)],
+        "policy": queries.policy(tenant),
+        "policies": [_policy(request, each, called) for each in queries.retentions(tenant, limit=5)],
+        "forms": {
+            "hold": hold or HoldWish(),
+            "erasure": erasure or ErasureWish(),
+            "policy": policy or RetentionWish(initial=queries.policy(tenant).document()),
+        },
+        "may_change": "compliance" in request.caller.roles,
+    }
+    return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
+
+
+def _hold(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    slug = request.tenant.slug
+    return {
+        "row": row,
+        "word": labels.HOLD_SCOPES[row.scope],
+        "by": called.get(row.placed_by, "somebody"),
+        "href": _recording(slug, row.value) if row.scope == HoldScope.RECORDING else "",
+        "lift": reverse("hold-lift", args=[slug, row.id]),
+        "record": reverse("event", args=[slug, row.id, 1]),
+    }
+
+
+def _recording(slug: str, value: str) -> str:
+    return reverse("recording", args=[slug, UUID(value)]) if storage.is_uuid(value) else ""
+
+
+def _erasure(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    slug, me = request.tenant.slug, request.caller.actor.id
+    waits = row.state == "REQUESTED"
+    return {
+        "row": row,
+        "word": labels.ERASURES.get(row.state, labels.sentence(row.state)),
+        "icon": _ICONS.get(row.state, "dot"),
+        "by": called.get(row.requested_by, "the policy in force"),
+        "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "may_confirm": waits and row.requested_by != me,
+        "may_withdraw": row.state in queries.OPEN and row.begun_at is None,
+        "answer": reverse("erasure-answer", args=[slug, row.id]),
+        "record": reverse("event", args=[slug, row.id, 1]),
+    }
+
+
+def _policy(request: Request, row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    slug = request.tenant.slug
+    return {
+        "row": row,
+        "word": labels.sentence(row.state),
+        "by": called.get(row.proposed_by, "somebody"),
+        "second": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "waits": row.state == "PROPOSED",
+        "may_confirm": row.state == "PROPOSED" and row.proposed_by != request.caller.actor.id,
+        "answer": reverse("retention-answer", args=[slug, row.id]),
+        "record": reverse("event", args=[slug, row.id, 1]),
+    }
+
+
+_ICONS = {"REQUESTED": "clock", "CONFIRMED": "clock", "DONE": "tick", "REFUSED": "cross", "WITHDRAWN": "minus"}

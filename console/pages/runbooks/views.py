@@ -1,0 +1,76 @@
+"""Runbooks: all of them on one page, and their steps ticked on a case or an incident."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from console.pages.cases.checklist import strategies
+from console.pages.incidents.views import trouble_tabs
+from console.web import labels
+from console.web.forms import StepDone
+from console.web.http import Request, in_tenant
+from reviews.cases.operations import runbooks as work
+from reviews.cases.rules.runbooks import RUNBOOKS, Runbook
+from reviews.recovery.rules import recovery_table
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    context = {
+        "here": "incidents",
+        "tabs": trouble_tabs(request, "runbooks"),
+        "books": [_book(each) for each in RUNBOOKS.values()],
+        "strategies": strategies(),
+        "preferences": [
+            {"what": labels.sentence(row.get("prefer") or row["never"]), "never": "never" in row, "when": row["when"]}
+            for row in recovery_table.TABLE["selection_rules"]
+        ],
+    }
+    return render(request, "runbooks/list.html", context)
+
+
+@in_tenant("operator")
+@require_POST
+def case_step(request: Request, case_id: UUID) -> HttpResponse:
+    return _set(request, "case", case_id)
+
+
+@in_tenant("operator")
+@require_POST
+def incident_step(request: Request, incident_id: UUID) -> HttpResponse:
+    return _set(request, "incident", incident_id)
+
+
+def _set(request: Request, kind: str, subject_id: UUID) -> HttpResponse:
+    form = StepDone(request.POST)
+    if form.is_valid():
+        work.set_step(
+            tenant_id=request.tenant.id,
+            kind=kind,
+            subject_id=subject_id,
+            runbook=form.cleaned_data["runbook"],
+            step=form.cleaned_data["step"],
+            done=form.cleaned_data["done"] == "yes",
+            evidence=form.cleaned_data["evidence"],
+            by=request.caller.actor,
+            at=request.as_of,
+        )
+    else:
+        messages.error(request, "Nothing was ticked.")
+    return redirect(kind, request.tenant.slug, subject_id)
+
+
+def _book(book: Runbook) -> dict[str, Any]:
+    return {
+        "book": book,
+        "for": [labels.discrepancy(code) for code in book.discrepancies],
+        "rows": [row.id for row in recovery_table.ROWS if row.trigger in book.triggers],
+        "taxonomy": labels.sentence(book.taxonomy) if book.taxonomy else "",
+        "strategies": strategies(book.strategies),
+    }

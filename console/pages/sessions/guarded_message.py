@@ -1,0 +1,39 @@
+"""A judged message as a page shows it: what the record did not bear out is struck out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.record.rules.encryption import CannotOpen, Erased
+from reviews import queries
+
+LONGEST = 4000
+
+
+def judged(verdict: Any) -> dict[str, Any]:
+    """One verdict with its message in parts; a message that was erased has none."""
+    try:
+        kept = queries.guarded(verdict)
+    except (Erased, CannotOpen):
+        kept = {}
+    violations = kept.get("violations", [])
+    return {
+        "row": verdict,
+        "parts": parts(kept.get("message", "")[:LONGEST], [tuple(each["span"]) for each in violations]),
+        "violations": violations,
+        "corrected": (kept.get("corrected") or "")[:LONGEST],
+    }
+
+
+def parts(message: str, spans: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """The message cut at these spans, which may overlap."""
+    made: list[dict[str, Any]] = []
+    at = 0
+    for start, end in sorted(spans):
+        start, end = max(at, start), min(len(message), end)
+        if start >= end:
+            continue
+        made += [{"text": message[at:start], "struck": False}, {"text": message[start:end], "struck": True}]
+        at = end
+    made.append({"text": message[at:], "struck": False})
+    return [part for part in made if part["text"]]

@@ -1,0 +1,170 @@
+"""What an agent and its user may be told of a session or a run: context, summary, and what to do next.
+
+The words on actions are the reports' (`reviews.reporting.rules.report`); who knows the session is `approvals`. Both
+meet here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from approvals.sessions import queries as sessions_read
+from approvals.sessions.operations.nudges import nudge_of
+from ledger.actions.queries import actions as actions_queries
+from ledger.actions.queries import freezes, sessions
+from ledger.db import apart
+from ledger.record.rules.envelope import instant
+from reviews.reporting.operations import session_reports
+from reviews.reporting.rules import summary as rules
+from reviews.reporting.rules.context import Capability, Item, Scene, context
+from reviews.reporting.rules.report import Report
+from reviews.reporting.rules.results import SETTLED_STATES
+from reviews.reporting.rules.summary import Summary
+
+log = logging.getLogger(__name__)
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Told:
+    """The actions of a session or a run, oldest first, and what surrounds them."""
+
+    actions: tuple[Any, ...]
+    items: tuple[Item, ...]
+    scene: Scene
+
+
+def of_session(session: Any) -> Told:
+    """All that may be told of a session."""
+    actions, made = _actions(session.tenant_id, session=session.id)
+    items = session_reports.items_of(session.tenant_id, actions)
+    return Told(tuple(actions), tuple(items), _scene(session, items, unseen=made - len(items)))
+
+
+def of_run(tenant_id: UUID, run_id: str) -> Told:
+    """All that may be told of a run: its own steps, without what recovery did about them."""
+    actions, made = _actions(tenant_id, run=run_id, relation="")
+    items = session_reports.items_of(tenant_id, actions)
+    return Told(tuple(actions), tuple(items), Scene(unseen=made - len(items)))
+
+
+def context_of(session: Any, told: Told, *, at: datetime) -> dict[str, Any]:
+    """The context for the next turn of a model (api.md)."""
+    found = context(told.items, told.scene, at=at)
+    return {
+        "session_id": str(session.id),
+        "as_of": instant(at),
+        "text": found.text,
+        "facts": [_shown(item) for item in found.facts],
+        "unresolved": [_shown(item) for item in found.unresolved],
+        "more": {"facts": found.more_facts, "unresolved": found.more_unresolved, "unseen": told.scene.unseen},
+        "manifest": [
+            {"name": tool.name, "version": tool.version, "description": tool.description, "mutating": tool.mutating}
+            for tool in told.scene.tools
+        ],
+        "stops": list(told.scene.stops),
+        "refused": dict(told.scene.refused),
+        "next": next_of(nudge_of(session)),
+    }
+
+
+def summary_of(session: Any) -> dict[str, Any]:
+    """The summary of a session (api.md); the static text where none can be made (R-FB-05)."""
+    scene = Scene(forced=session.forced_at is not None, limit=session.iteration_limit)
+    try:
+        with apart():
+            told = of_session(session)
+            made = rules.summary(told.items, told.scene)
+    except Exception:
+        log.exception("no summary could be made of session %s", session.id)
+        made = rules.static(scene)
+    return shown(made, forced=scene.forced)
+
+
+def shown(made: Summary, *, forced: bool) -> dict[str, Any]:
+    """A summary as the API answers it."""
+    return {"lines": list(made.lines), "text": made.text, "complete": made.complete, "forced": forced}
+
+
+def parts_of(report: Report) -> list[dict[str, str]]:
+    """What was found of each part of an action that was done in part, as the API answers it."""
+    return [{"name": part.name, "outcome": str(part.outcome), "text": part.words} for part in report.parts]
+
+
+def next_of(nudge: Any) -> dict[str, Any]:
+    """A nudge as the API answers it."""
+    return {"code": str(nudge.move), "text": nudge.text, "tools": list(nudge.next_tools)}
+
+
+def remember(session: Any, told: Told, found: Iterable[str], *, to: UUID, at: datetime) -> None:
+    """Remember what was told of these actions (R-RI-15)."""
+    ids = set(found)
+    by_id = {item.action_id: item.report for item in told.items if item.action_id in ids}
+    pairs = [(action, by_id[str(action.id)]) for action in told.actions if str(action.id) in by_id]
+    session_reports.remember(tenant_id=session.tenant_id, told=pairs, to=to, at=at)
+
+
+def _actions(tenant_id: UUID, **where: Any) -> tuple[list[Any], int]:
+    """The newest actions, oldest first, with every older one that is still open; and how many there are in all."""
+    newest = actions_queries.actions(tenant_id, limit=MOST, **where)
+    if len(newest) < MOST:
+        return newest[::-1], len(newest)
+    older = sessions.open_before(tenant_id, SETTLED_STATES, before=newest[-1].id, **where)
+    return [*older, *reversed(newest)], sessions.count(tenant_id, **where)
+
+
+def _scene(session: Any, items: list[Item], *, unseen: int) -> Scene:
+    return Scene(
+        tools=tuple(_tools(session)),
+        stops=tuple(_stops(session, items)),
+        refused=sessions_read.left_nothing(session.tenant_id, session.id),
+        unseen=unseen,
+        forced=session.forced_at is not None,
+        limit=session.iteration_limit,
+    )
+
+
+def _tools(session: Any) -> Iterable[Capability]:
+    for tool in session.contract["tools"]:
+        known = sessions_read.disclosed_contract(session.tenant_id, tool["digest"])
+        yield Capability(
+            name=tool["name"], version=tool["version"], description=known.description, mutating=known.mutating
+        )
+
+
+def _stops(session: Any, items: list[Item]) -> Iterable[str]:
+    """What people or the console have frozen of what this session touches; not why, which is for people."""
+    touched = {
+        "agent": {session.agent_id},
+        "tool": set(session.contract["sub_tools_disclosed"]),
+        "target": {item.target for item in items},
+    }
+    for freeze in freezes.freezes_in_force(session.tenant_id):
+        if freeze.scope in ("all", "tenant"):
+            yield "everything"
+        elif freeze.value in touched.get(freeze.scope, ()):
+            yield f"{freeze.scope} {freeze.value}"
+
+
+def _shown(item: Item) -> dict[str, Any]:
+    return {
+        "action_id": item.action_id,
+        "tool": item.tool,
+        "target": item.target,
+        "state": str(item.state),
+        "result": str(item.result),
+        "code": str(item.report.code),
+        "statement": item.statement,
+        "trust_level": item.report.trust_level,
+        "as_of": instant(item.as_of),
+        "trace_id": item.trace_id,
+        "discrepancy": item.discrepancy or None,
+        "parts": parts_of(item.report),
+        "version": item.version or None,
+        "next_behaviour": {"code": item.rule.next, "text": item.rule.planning},
+    }

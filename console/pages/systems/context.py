@@ -1,0 +1,94 @@
+"""A system of record as the page, the API and the first page show it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from ledger.catalogue import queries as catalogue_queries
+from reviews import queries as after
+from reviews.readback.operations import systems
+from reviews.readback.rules import circuit
+from reviews.readback.rules.budget import over
+from reviews.readback.rules.circuit import Standing
+from reviews.readback.rules.debt import Debt, Stop
+
+OVER = {
+    "hour": "The readings of this hour are used up: what is waiting is read less often, the gravest actions most.",
+    "day": "The readings of this day are used up: what is waiting is read less often, the gravest actions most.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """One registered system: how it answers, what it owes, and whether anything irreversible is released to it."""
+
+    id: UUID
+    name: str
+    pattern: str
+    settings: dict[str, Any]
+    proposal: dict[str, Any] | None
+    health: Any
+    standing: Standing
+    debt: Debt
+    limits: dict[str, int]
+    stop: Stop | None
+
+
+def sender(system: Any) -> UUID | None:
+    """Who sent the change of a system that waits."""
+    return UUID(system.proposal["by"]) if system.proposal else None
+
+
+def every(tenant_id: UUID, *, at: datetime) -> list[System]:
+    """All registered systems now, by name."""
+    asked, stopped = after.healths(tenant_id), after.unverifiable(tenant_id, at=at)
+    return [_shown(tenant_id, row, asked, stopped, at=at) for row in catalogue_queries.systems(tenant_id)]
+
+
+def _shown(tenant_id: UUID, row: Any, asked: dict[UUID, Any], stopped: dict[str, Stop], *, at: datetime) -> System:
+    health = asked.get(row.id) or systems.never_asked(tenant_id, row.id)
+    return System(
+        id=row.id,
+        name=row.name,
+        pattern=row.pattern,
+        settings=row.settings,
+        proposal=row.proposal,
+        health=health,
+        standing=circuit.standing(systems.circuit_of(health), at=at),
+        debt=after.debt(tenant_id, row.id, at=at),
+        limits=asdict(systems.limits_for(tenant_id, row.id)),
+        stop=stopped.get(row.name),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What verification has cost: readings of this hour and day, by system and tool of the last week."""
+
+    in_hour: int
+    in_day: int
+    per_hour: int | None
+    per_day: int | None
+    over: str
+    lines: list[dict[str, Any]]
+
+
+def spending(tenant_id: UUID, *, at: datetime) -> Spending:
+    """The tenant's readings, and whether its budget is used up."""
+    budget, spent = after.budget(tenant_id), after.spent(tenant_id, at=at)
+    window = over(budget, spent)
+    names = {row.id: row.name for row in catalogue_queries.systems(tenant_id)}
+    lines = after.spending(tenant_id, since=(at - timedelta(days=6)).date())
+    return Spending(
+        in_hour=spent.in_hour,
+        in_day=spent.in_day,
+        per_hour=budget.readings_per_hour,
+        per_day=budget.readings_per_day,
+        over=OVER.get(window or "", ""),
+        lines=[
+            {"system": names.get(system, "no system"), "tool": tool, "readings": count} for system, tool, count in lines
+        ],
+    )

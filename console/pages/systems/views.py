@@ -1,0 +1,166 @@
+"""Systems: how each authoritative system answers, what it owes, and whether anything irreversible is released to it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.accounts.members.forms import SecondWord
+from console.accounts.members.queries import is_same_person
+from console.accounts.sign_in.freshness import is_fresh
+from console.accounts.step_up import is_proven
+from console.pages.actions.action_record import names
+from console.pages.contracts import contract_diff
+from console.pages.systems import context as systems_context
+from console.web.forms import Lift
+from console.web.http import Request, back_to, in_tenant
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations.second_person import ProofNeeded
+from reviews import queries as after
+from reviews.readback.operations import systems as operations
+
+FAMILIES = {"CLOSED": "true", "HALF_OPEN": "verifying", "OPEN": "false"}
+WORDS = {"CLOSED": "Answers", "HALF_OPEN": "Being probed", "OPEN": "Does not answer", "NEVER": "Never asked"}
+STOPS = {
+    "BY_PERSON": "Stopped by a person",
+    "CIRCUIT_OPEN": "Not while it does not answer",
+    "TOO_MANY_WAIT": "Too many wait for their verdict",
+    "WAITED_TOO_LONG": "One has waited too long for its verdict",
+}
+
+
+@in_tenant()
+def page(request: Request) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: Request, *, word: SecondWord | None = None, status: int = 200) -> HttpResponse:
+    tenant = request.tenant
+    context = {
+        "here": "systems",
+        "systems": [_shown(request, each) for each in systems_context.every(tenant.id, at=request.as_of)],
+        "spending": systems_context.spending(tenant.id, at=request.as_of),
+        "may_stop": "operator" in request.caller.roles,
+        "may_answer": bool({"operator", "administrator"} & request.caller.roles),
+        "word": word or SecondWord(),
+        "is_fresh": is_fresh(request),
+    }
+    return render(request, "systems/_list.html" if request.htmx else "systems/list.html", context, status=status)
+
+
+@in_tenant("operator")
+@require_POST
+def stop(request: Request, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), Lift(request.POST)
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        operations.stop_releasing(
+            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
+        )
+        messages.success(request, f"Nothing irreversible is released to {name} from now on.")
+    else:
+        messages.error(request, "Nothing was stopped: say why.")
+    return back_to(request, reverse("systems", args=[request.tenant.slug]))
+
+
+@in_tenant("administrator", "operator")
+@require_POST
+def answer(request: Request, system_id: UUID) -> HttpResponse:
+    """The second person's word on a change of where a system is, or of how it is read."""
+    form, known = SecondWord(request.POST), catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if known is None:
+        raise Http404
+    if not form.is_valid():
+        return _page(request, word=form, status=422)
+    yes = form.cleaned_data["to"] == "confirm"
+    try:
+        operations.answer_change(
+            tenant_id=request.tenant.id,
+            name=known.name,
+            accept=yes,
+            reason=form.cleaned_data["reason"],
+            by=request.caller.actor,
+            is_sender=is_same_person(request.tenant.id, systems_context.sender(known), request.caller.actor.id),
+            is_proven=is_proven(request, *form.proof()),
+            at=request.as_of,
+        )
+    except ProofNeeded as refusal:
+        form.ask_for_proof(refusal.detail)
+        return _page(request, word=form, status=403)
+    said = f"Confirmed. {known.name} is read so from now on." if yes else f"Declined. {known.name} is read as before."
+    messages.success(request, said)
+    return redirect("systems", request.tenant.slug)
+
+
+@in_tenant("operator")
+@require_POST
+def resume(request: Request, system_id: UUID) -> HttpResponse:
+    name, form = _name(request, system_id), Lift(request.POST)
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        operations.resume_releasing(
+            tenant_id=request.tenant.id, name=name, reason=reason, by=request.caller.actor, at=request.as_of
+        )
+        messages.success(request, f"Actions are released to {name} again, as far as it answers.")
+    else:
+        messages.error(request, "Nothing was resumed: say why it may be released again.")
+    return back_to(request, reverse("systems", args=[request.tenant.slug]))
+
+
+def _name(request: Request, system_id: UUID) -> str:
+    row = catalogue_queries.system_by_id(request.tenant.id, system_id)
+    if row is None:
+        raise Http404
+    return row.name
+
+
+def _waits(request: Request, seen: systems_context.System) -> dict[str, Any]:
+    """A change that waits: what would differ, who sent it, and whether that was the reader."""
+    assert seen.proposal is not None
+    by = systems_context.sender(seen)
+    wanted = {"pattern": seen.proposal["pattern"], "settings": seen.proposal["settings"]}
+    return {
+        "changes": contract_diff.changes({"pattern": seen.pattern, "settings": seen.settings}, wanted),
+        "by": names(request.tenant.id).get(by, "a program") if by else "",
+        "is_sender": is_same_person(request.tenant.id, by, request.caller.actor.id),
+        "answer": reverse("system-answer", args=[request.tenant.slug, seen.id]),
+    }
+
+
+def _shown(request: Request, seen: systems_context.System) -> dict[str, Any]:
+    tenant = request.tenant
+    hooks = after.hooks_of(tenant.id, seen.id)
+    taken = after.last_deliveries(tenant.id, [each.id for each in hooks])
+    incident = after.incident_about(tenant.id, f"system:{seen.name}")
+    stands = "NEVER" if seen.health.last_read_at is None else str(seen.standing)
+    return {
+        "seen": seen,
+        "waits": _waits(request, seen) if seen.proposal else None,
+        "badge": {"family": FAMILIES.get(stands, "waiting"), "word": WORDS[stands]},
+        "stop": STOPS.get(str(seen.stop), "") if seen.stop is not None else "",
+        "limits": [{"word": _said(name), "value": value} for name, value in seen.limits.items()],
+        "hooks": [{"row": each, "taken_at": taken.get(each.id)} for each in hooks],
+        "incident": {"title": incident.title, "href": reverse("incident", args=[tenant.slug, incident.id])}
+        if incident is not None
+        else None,
+        "stop_href": reverse("system-stop", args=[tenant.slug, seen.id]),
+        "resume_href": reverse("system-resume", args=[tenant.slug, seen.id]),
+    }
+
+
+def _said(name: str) -> str:
+    return {
+        "concurrency": "Readers at once",
+        "reads_per_minute": "Readings a minute",
+        "failures": "Failures that open the circuit",
+        "cooldown_s": "First wait, seconds",
+        "longest_cooldown_s": "Longest wait, seconds",
+        "incident_after_s": "Incident after, seconds",
+        "incident_actions": "Incident when so many wait",
+    }[name]

@@ -1,0 +1,115 @@
+"""What people choose and type on the pages of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django import forms
+
+from console.transcripts.recordings.queries import Sought, Wanted
+from console.web.forms import LONGEST_TEXT, Chooser, Day, days
+
+KINDS: Final = {
+    "phantom": "tool does not exist",
+    "argument_hallucination": "wrong arguments",
+    "gate_rejection": "refused by a rule",
+    "valid_execution_failed": "tool failed",
+    "value_mismatch": "other values shown",
+    "predicate_false": "predicate not met",
+    "silent_step": "went on in silence",
+    "repeated_change": "changed twice",
+    "valid": "valid call",
+}
+"""What is found of calls, in few words."""
+
+
+WHICH: Final = (
+    ("", "All"),
+    ("yes", "With findings"),
+    ("blocked", "With claims not borne out"),
+    ("failures", "With calls that failed"),
+)
+
+
+class RecordingFilter(forms.Form):
+    """Which recordings to list; links are state, so every field stands in the address."""
+
+    words = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Find",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Words of a conversation"}),
+    )
+    file = forms.CharField(required=False, max_length=200, label="File name")
+    which = forms.ChoiceField(
+        required=False,
+        label="Which",
+        widget=Chooser,
+        choices=[WHICH[0], *WHICH[2:]],
+    )
+    since = Day(required=False, label="Imported from")
+    until = Day(required=False, label="To")
+
+    def wanted(self) -> Sought:
+        """What is asked for; a day means the whole day, in UTC."""
+        chosen = self.cleaned_data
+        return Sought(
+            file=chosen["file"].strip(),
+            failures=True if chosen["which"] == "failures" else None,
+            blocked=True if chosen["which"] == "blocked" else None,
+            words=chosen["words"].strip(),
+            **days({name: chosen[name] for name in ("since", "until") if chosen[name]}),
+        )
+
+
+class ConversationFilter(forms.Form):
+    """Which conversations of a recording to list; links are state, so every field stands in the address."""
+
+    words = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Find",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Words of a message, or a name"}),
+    )
+    kind = forms.ChoiceField(
+        required=False,
+        label="Calls",
+        widget=Chooser,
+        choices=[("", "Any"), *((code, word.capitalize()) for code, word in KINDS.items())],
+    )
+    code = forms.ChoiceField(required=False, label="Code", widget=Chooser, choices=[("", "Any")])
+    findings = forms.ChoiceField(required=False, label="Which", widget=Chooser, choices=WHICH)
+    order = forms.ChoiceField(
+        required=False, label="Order", widget=Chooser, choices=[("", "The gravest first"), ("file", "As in the file")]
+    )
+
+    def __init__(self, *args: Any, codes: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["code"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", "Any"), *((code, code) for code in codes)]
+
+    def wanted(self) -> Wanted:
+        """What is asked for."""
+        chosen = self.cleaned_data
+        return Wanted(
+            kind=chosen["kind"],
+            code=chosen["code"],
+            findings=True if chosen["findings"] == "yes" else None,
+            blocked=True if chosen["findings"] == "blocked" else None,
+            failures=True if chosen["findings"] == "failures" else None,
+            words=chosen["words"].strip(),
+            gravest_first=chosen["order"] != "file",
+        )
+
+
+class EraseRecording(forms.Form):
+    """On what legal basis a recording is to be erased, and why."""
+
+    legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        label="Why, in words that name nobody: it stays on record",
+        error_messages={"required": "Say why."},
+    )

@@ -1,0 +1,147 @@
+"""`audit_transcripts --import`: audited files on their way into the console of one tenant.
+
+A file is known by the digest of its bytes. It is read to its end before anything is written; then all of it is, in one
+transaction of the tenant's, or nothing (`console.transcripts.recordings.operations`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.urls import reverse
+
+from console.accounts.members import queries as members
+from console.models import Recording
+from console.transcripts.acts import Trust
+from console.transcripts.audit import Audited
+from console.transcripts.contracts import Catalogue
+from console.transcripts.recordings import operations as recordings_operations
+from console.transcripts.recordings import queries as recordings_queries
+from console.transcripts.recordings import recording_rows
+from console.transcripts.recordings.spool import Spool, spooled
+from console.transcripts.records import Fault
+from console.transcripts.totals import Totals
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchTenant(Refused):
+    """There is no such tenant here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NobodyOfThatName(Refused):
+    """There is nobody of that name in this tenant."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class FileChanged(Refused):
+    """The file changed while it was read; nothing of it was imported."""
+
+    code = "FILE_CHANGED"
+
+
+@dataclass(eq=False)
+class Incoming:
+    """One file: what was audited of it so far. `there` is its import, where these bytes were imported before."""
+
+    file: Path
+    digest: str
+    spool: Spool
+    there: Recording | None
+    totals: Totals = field(default_factory=Totals)
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, found: Audited) -> None:
+        """Take in a conversation."""
+        if self.there is None:
+            self.spool.add(found)
+            self.totals.add(found)
+
+    def fault(self, found: Fault) -> None:
+        """Note a place that could not be read."""
+        self.totals.faults += 1
+        if len(self.faults) < recording_rows.MOST_FAULTS:
+            self.faults.append(found)
+
+
+@dataclass(frozen=True)
+class Importer:
+    """Where files go: a tenant, and the person in whose name they do."""
+
+    slug: str
+    tenant_id: UUID
+    named: UUID | None
+    trust: Trust
+    contracts: str
+
+    @contextmanager
+    def incoming(self, file: Path) -> Iterator[Incoming]:
+        """A file that is about to be read."""
+        digest = digest_of(file)
+        with tenancy(self.tenant_id):
+            there = recordings_queries.with_digest(self.tenant_id, digest)
+        with spooled(self.trust) as spool:
+            yield Incoming(file, digest, spool, there)
+
+    def keep(self, incoming: Incoming, *, at: datetime) -> Recording:
+        """Write what was read of a file that is not there yet."""
+        if digest_of(incoming.file) != incoming.digest:
+            raise FileChanged
+        file = recordings_operations.File(
+            name=incoming.file.name,
+            digest=incoming.digest,
+            size=incoming.file.stat().st_size,
+            trust=str(self.trust),
+            contracts=self.contracts,
+        )
+        with tenancy(self.tenant_id):
+            return recordings_operations.keep(
+                tenant_id=self.tenant_id,
+                file=file,
+                spool=incoming.spool,
+                totals=incoming.totals,
+                faults=incoming.faults,
+                by=ledger.SYSTEM,
+                named=self.named,
+                at=at,
+            )
+
+    def address(self, row: Recording) -> str:
+        """Where people browse it."""
+        return f"{settings.COUNTERFOIL_PUBLIC_URL}{reverse('recording', args=[self.slug, row.id])}"
+
+
+def importer(slug: str, *, username: str, trust: Trust, given: Catalogue) -> Importer:
+    """The way into the console of a tenant; refuses a tenant and a person that nobody knows."""
+    found = events.tenant(slug)
+    if found is None:
+        raise NoSuchTenant(f"There is no tenant {slug}.")
+    named = None
+    if username:
+        member = members.named(found.id, username)
+        if member is None or member.joined_at is None:
+            raise NobodyOfThatName(f"There is nobody called {username} in the tenant {slug}.")
+        named = member.actor_id
+    contracts = orjson.dumps(given.documents(), option=orjson.OPT_SORT_KEYS) if given.closed else b""
+    return Importer(slug, found.id, named, trust, hashlib.sha256(contracts).hexdigest() if contracts else "")
+
+
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,60 @@
+"""Audited conversations on their way into the console: in files that no name leads to, until all of them are there.
+
+So the database is written to in one short transaction, whatever the size of the recording, and memory holds one
+conversation. The files lie in the folder for temporary files and are gone with the process, however it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import orjson
+
+from console.transcripts.acts import Trust
+from console.transcripts.audit import Audited
+from console.transcripts.recordings import recording_rows
+
+
+@dataclass(eq=False)
+class Spool:
+    """The rows of one recording, in their order."""
+
+    _trust: Trust
+    _conversations: IO[bytes]
+    _messages: IO[bytes]
+    count: int = 0
+
+    def add(self, found: Audited) -> None:
+        """Take in one conversation: all of it or, where it cannot be written, nothing."""
+        number = self.count + 1
+        # Made before anything is written, so that what fails here leaves no half of it.
+        head = orjson.dumps(recording_rows.conversation(found, number))
+        rows = [orjson.dumps(each) for each in recording_rows.messages(found, number, self._trust)]
+        self._conversations.write(head + b"\n")
+        self._messages.writelines(row + b"\n" for row in rows)
+        self.count = number
+
+    def conversations(self) -> Iterator[dict[str, Any]]:
+        """The rows of the conversations."""
+        return _rows(self._conversations)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """The rows of their messages."""
+        return _rows(self._messages)
+
+
+@contextmanager
+def spooled(trust: Trust) -> Iterator[Spool]:
+    """A place for the rows of one recording."""
+    with TemporaryFile() as conversations, TemporaryFile() as messages:
+        yield Spool(trust, conversations, messages)
+
+
+def _rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    file.seek(0)
+    for line in file:
+        yield orjson.loads(line)

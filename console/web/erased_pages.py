@@ -1,0 +1,59 @@
+"""What a page shows of something that was erased: that it was, on whose decision, and its bare events."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from console.pages.actions.action_record import happenings, names
+from console.web import labels
+from console.web.http import Request
+from ledger.record.queries import events
+from ledger.retention import queries
+
+HERE = {"action": "actions", "approval": "approvals", "case": "cases", "session": "actions", "recording": "agents"}
+
+
+def instead(request: Request, kind: str, subject_id: UUID) -> HttpResponse | None:
+    """The page in place of the usual one, if the subject was erased; 410, as the API answers."""
+    gone = queries.erased(request.tenant.id, subject_id)
+    if gone is None:
+        return None
+    called = names(request.tenant.id)
+    request_row = queries.erasure(request.tenant.id, gone.erasure_id)
+    history = events.history(request.tenant.id, subject_id)
+    told = happenings(history, called)
+    if kind == "action":
+        for (event, _, _), line in zip(history, told, strict=True):
+            line["href"] = reverse("action-entry", args=[request.tenant.slug, subject_id, event.seq])
+            line["seq"] = event.seq
+            line["state"] = labels.step("action", event.kind, event.state)
+    context = {
+        "here": HERE.get(kind, "actions"),
+        "kind": kind,
+        "gone": gone,
+        "decided": _decided(request_row, called),
+        "timeline": told,
+    }
+    if request.htmx:
+        # A fragment that is not a success is not shown.
+        return render(request, "erased/_detail.html", context)
+    return render(request, "erased/detail.html", context, status=410)
+
+
+def _decided(row: Any, called: dict[UUID, str]) -> dict[str, Any]:
+    """Who asked, who confirmed and why, as far as the request itself is on record."""
+    if row is None:
+        return {}
+    return {
+        "basis": row.legal_basis,
+        "asked": called.get(row.requested_by, "somebody"),
+        "asked_at": row.requested_at,
+        "confirmed": called.get(row.confirmed_by, "") if row.confirmed_by else "",
+        "confirmed_at": row.confirmed_at,
+        "by_policy": row.retention_id is not None,
+    }

@@ -1,0 +1,586 @@
+"""Parse and bound what people type. Nothing here decides or writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.http import QueryDict
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from approvals.voting.rules import binding, break_glass
+from console.web import labels
+from ledger.retention.rules.retention import MOST_DAYS, Policy
+from reviews.cases.rules.runbooks import RUNBOOKS
+from reviews.incidents.rules import incidents
+
+LONGEST_TEXT = 4000
+
+
+class Day(forms.DateField):
+    """A day that ids and moments can be made of: from 1970 on, with another day after it."""
+
+    def __init__(self, **options: Any) -> None:
+        said = "Give a day between 1970 and 9998."
+        bounds = [MinValueValidator(date(1970, 1, 1), said), MaxValueValidator(date(9998, 12, 31), said)]
+        super().__init__(widget=forms.DateInput(attrs={"type": "date"}), validators=bounds, **options)
+
+
+class Chooser(forms.Select):
+    """A select written in Python: Django's renders a template per option, which cost half of the Actions page."""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        options = ((code, " selected" if str(code) == str(value or "") else "", word) for code, word in self.choices)
+        listed = format_html_join("", '<option value="{}"{}>{}</option>', options)
+        return format_html('<select name="{}" id="{}">{}</select>', name, (attrs or {}).get("id", ""), listed)
+
+
+class Vote(forms.Form):
+    """One person's answer. The digests say what was on the screen when it was given."""
+
+    verdict = forms.ChoiceField(choices=[(each.value, each.value) for each in binding.Verdict])
+    payload_hash = forms.RegexField(r"^[0-9a-f]{64}$")
+    rendering_digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    reason = forms.CharField(
+        required=False,
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "reason-help"}),
+    )
+    covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
+    credential_id = forms.CharField(required=False, max_length=2000)
+    challenge_id = forms.UUIDField(required=False)
+    assertion = forms.JSONField(required=False)
+    otp = forms.CharField(required=False, max_length=16)
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "aria-describedby": "password-help"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        against = cleaned.get("verdict") in binding.DENYING
+        if not against and not any(cleaned.get(name) for name in ("assertion", "otp", "password")) and self.is_signed:
+            self.add_error("password", "Enter your password: it signs your vote.")
+        if cleaned.get("verdict") != binding.Verdict.APPROVE and not cleaned.get("reason"):
+            self.add_error("reason", "Say why: a vote that does not approve needs a reason.")
+        if {"payload_hash", "rendering_digest", "covers"} & self.errors.keys():
+            raise forms.ValidationError("The page was not complete. Read it again before you vote.")
+        return cleaned
+
+    # Whether the form comes with its proof; the one that asks for a passkey has none yet.
+    is_signed = True
+
+    def said(self) -> binding.Verdict:
+        """The verdict, as the rules know it."""
+        return binding.Verdict(self.cleaned_data["verdict"])
+
+    def seen(self) -> binding.Seen:
+        """What the voter's page held."""
+        held = self.cleaned_data
+        return binding.Seen(
+            payload_hash=held["payload_hash"], rendering_digest=held["rendering_digest"], covers=held["covers"]
+        )
+
+
+class Unsigned(Vote):
+    """A vote before its passkey has signed it."""
+
+    is_signed = False
+
+
+class Signature(forms.Form):
+    """How somebody stands for what they settle. `covers` says what was on the screen when they did."""
+
+    covers = forms.RegexField(r"^[0-9a-f]{64}$", required=False)
+    credential_id = forms.CharField(required=False, max_length=2000)
+    challenge_id = forms.UUIDField(required=False)
+    assertion = forms.JSONField(required=False)
+    otp = forms.CharField(required=False, max_length=16)
+    password = forms.CharField(required=False, strip=False)
+
+
+class Resolution(Signature):
+    """How a person settles a case. Which resolutions are offered comes from the rules."""
+
+    resolution = forms.ChoiceField(error_messages={"required": "Choose what should happen."})
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3, "aria-describedby": "reason-help"}),
+        error_messages={"required": "Say why."},
+    )
+    evidence = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "aria-describedby": "evidence-help"}),
+        error_messages={"required": "Name the evidence you decide on."},
+    )
+
+    def __init__(self, *args: Any, allowed: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["resolution"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(code, code) for code in allowed]
+
+    def pieces(self) -> list[str]:
+        """The evidence, one piece a line."""
+        return [line.strip() for line in self.cleaned_data["evidence"].splitlines() if line.strip()]
+
+
+class Confirmation(Signature):
+    """The second person's word on what the first proposed."""
+
+    answer = forms.ChoiceField(choices=[("confirm", "confirm"), ("decline", "decline")])
+
+    def accepted(self) -> bool:
+        return bool(self.cleaned_data["answer"] == "confirm")
+
+
+class EmergencyReview(forms.Form):
+    """What somebody found who looked at a use of break-glass afterwards."""
+
+    finding = forms.ChoiceField(
+        choices=[(each.value, each.value) for each in break_glass.Finding],
+        error_messages={"required": "Say whether it was justified."},
+    )
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say what you looked at."})
+
+
+class Lift(forms.Form):
+    """Why a freeze may end."""
+
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it may be released again."})
+
+
+class TakeBack(forms.Form):
+    """Why a run is taken back."""
+
+    reason = forms.CharField(
+        max_length=1000,
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": "Say why it is taken back."},
+    )
+
+
+_SCOPES = (
+    ("target", "One target"),
+    ("tool", "One tool"),
+    ("agent", "One agent"),
+    ("tenant", "This tenant"),
+    ("all", "Everything"),
+)
+
+
+class Stop(forms.Form):
+    """What to freeze and why; `what` is scope and value in one, where a page offers them to choose from."""
+
+    scope = forms.ChoiceField(required=False, choices=_SCOPES, widget=Chooser, label="What to freeze")
+    value = forms.CharField(required=False, max_length=512, label="Its name")
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why nothing may be released to it."})
+    unknown_ok = forms.BooleanField(required=False, label="Freeze it all the same")
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        if data is not None and data.get("what"):
+            scope, _, value = data["what"].partition(":")
+            data = {"scope": scope, "value": value, "reason": data.get("reason", "")}
+        super().__init__(data, **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if not cleaned.get("scope"):
+            self.add_error("scope", "Say what is to be frozen.")
+        return cleaned
+
+    def asked(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in ("scope", "value", "reason")}
+
+
+class Preferences(forms.Form):
+    """How a person wants the pages. What is left out stays as it is."""
+
+    theme = forms.ChoiceField(required=False, choices=[("auto", "auto"), ("light", "light"), ("dark", "dark")])
+    keys = forms.ChoiceField(required=False, choices=[("on", "on"), ("off", "off")])
+
+    def chosen(self) -> dict[str, Any]:
+        keys = self.cleaned_data["keys"]
+        return {"theme": self.cleaned_data["theme"] or None, "single_keys": keys == "on" if keys else None}
+
+
+class Remark(forms.Form):
+    text = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "id": "id_text"}),
+        error_messages={"required": "Write something first."},
+    )
+
+
+def _chooser(named: Iterable[tuple[str, str]], nothing: str, label: str | None = None) -> forms.ChoiceField:
+    return forms.ChoiceField(required=False, widget=Chooser, label=label, choices=[("", nothing), *named])
+
+
+_DISCREPANCIES = [(code, label) for code, (label, _) in labels.DISCREPANCIES.items()]
+
+
+class ActionFilter(forms.Form):
+    """What the Actions page shows. Everything is optional and lives in the address."""
+
+    q = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Find",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Target or id"}),
+    )
+    outcome = _chooser([(str(code), word) for code, word in labels.OUTCOMES.items()], "Any outcome")
+    tool = forms.CharField(required=False, max_length=200)
+    agent = forms.CharField(required=False, max_length=200)
+    side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class")
+    discrepancy = _chooser(_DISCREPANCIES, "Any")
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
+
+    def wanted(self) -> dict[str, Any]:
+        """The filters that are set; a day means the whole day, in UTC."""
+        chosen = {name: value for name, value in self.cleaned_data.items() if value}
+        return chosen | days(chosen)
+
+
+class AuditFilter(forms.Form):
+    """What the Audit page shows. Everything is optional and lives in the address."""
+
+    action = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Action or other subject",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+    )
+    who = _chooser((), "Anybody")
+    kind = _chooser((), "Anything", "What happened")
+    agent = forms.CharField(required=False, max_length=200)
+    target = forms.CharField(required=False, max_length=200)
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
+
+    def __init__(self, *args: Any, people: Iterable[tuple[str, str]], kinds: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "who", people)
+        _offer(self, "kind", [(code, labels.event(code)) for code in kinds])
+
+    def subject(self) -> UUID | None:
+        """The id in what was typed, if there is one."""
+        found = _AN_ID.findall(self.cleaned_data["action"].lower())
+        return UUID(found[-1]) if found else None
+
+    def span(self) -> dict[str, datetime]:
+        """From and until, as moments."""
+        return days(self.cleaned_data)
+
+
+class SightingFilter(forms.Form):
+    """Whose looks the Audit page shows, and at what."""
+
+    thing = forms.CharField(
+        required=False,
+        max_length=500,
+        label="What was looked at",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Id, or address of its page"}),
+    )
+    who = _chooser((), "Anybody")
+    kind = _chooser(labels.SEEN.items(), "Any page", "Kind of page")
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
+
+    def __init__(self, *args: Any, people: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "who", people)
+
+    def subject(self) -> UUID | None:
+        """The id in what was typed, if there is one."""
+        found = _AN_ID.findall(self.cleaned_data["thing"].lower())
+        return UUID(found[-1]) if found else None
+
+    def span(self) -> dict[str, datetime]:
+        """From and until, as moments."""
+        return days(self.cleaned_data)
+
+
+def days(chosen: Mapping[str, Any]) -> dict[str, datetime]:
+    """The days `since` and `until` as moments; a day means the whole day, in UTC."""
+    span = {}
+    if chosen.get("since"):
+        span["since"] = datetime.combine(chosen["since"], time.min, UTC)
+    if chosen.get("until"):
+        span["until"] = datetime.combine(chosen["until"], time.min, UTC) + timedelta(days=1)
+    return span
+
+
+_AGES = (
+    ("1", "Older than an hour"),
+    ("4", "Older than 4 hours"),
+    ("24", "Older than a day"),
+    ("72", "Older than 3 days"),
+)
+_SORTS = (("oldest", "Oldest first"), ("newest", "Newest first"), ("owner", "By owner"), ("reason", "By reason"))
+
+
+class CaseFilter(forms.Form):
+    """Which cases the queue shows, and in which order. Everything is optional and lives in the address."""
+
+    discrepancy = _chooser(_DISCREPANCIES, "Any discrepancy")
+    side_effect_class = _chooser(labels.SIDE_EFFECT_CLASSES.items(), "Any class", "Class and severity")
+    reason = _chooser((), "Any reason")
+    owner = _chooser((), "Anybody or nobody")
+    age = _chooser(_AGES, "Any age")
+    sort = _chooser((*_SORTS, ("discrepancy", "By discrepancy")), "Gravest first", "Order")
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], reasons: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "owner", [("nobody", "Nobody yet"), *owners])
+        _offer(self, "reason", [(code, labels.reason(code)) for code in reasons])
+
+    def wanted(self, *, as_of: datetime) -> dict[str, Any]:
+        """The filters that are set, as the queue understands them."""
+        chosen = {name: value for name, value in self.cleaned_data.items() if value and name != "sort"}
+        if "owner" in chosen:
+            chosen["owner"] = None if chosen["owner"] == "nobody" else chosen["owner"]
+        if "age" in chosen:
+            chosen["opened_before"] = as_of - timedelta(hours=int(chosen.pop("age")))
+        return chosen
+
+
+def _offer(form: forms.Form, name: str, named: Iterable[tuple[str, str]]) -> None:
+    field = form.fields[name]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = [*field.choices, *named]  # type: ignore[misc]
+
+
+_SNOOZES = (
+    ("1", "An hour"),
+    ("4", "4 hours"),
+    ("12", "12 hours"),
+    ("24", "A day"),
+    ("72", "3 days"),
+    ("168", "A week"),
+)
+
+
+class Snooze(forms.Form):
+    """For how long a case may sleep, and why."""
+
+    hours = forms.ChoiceField(choices=_SNOOZES, widget=Chooser)
+    reason = forms.CharField(max_length=1000, error_messages={"required": "Say why it can wait."})
+
+    def until(self, *, as_of: datetime) -> datetime:
+        return as_of + timedelta(hours=int(self.cleaned_data["hours"]))
+
+
+class Assignment(forms.Form):
+    """Who is to work on a case: an operator of the tenant."""
+
+    to = forms.ChoiceField(widget=Chooser)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "to", owners)
+
+
+class Reason(forms.Form):
+    """Why somebody does something; it stays in the record."""
+
+    reason = forms.CharField(max_length=4000, error_messages={"required": "Say why: it stays in the record."})
+
+
+_KINDS = (
+    ("operations", "Operations: something does not work"),
+    ("security", "Security: somebody got where they may not"),
+)
+
+
+class NewIncident(forms.Form):
+    """An incident that a person opens."""
+
+    title = forms.CharField(
+        max_length=300, label="What is wrong", error_messages={"required": "Say in one line what is wrong."}
+    )
+    kind = forms.ChoiceField(choices=_KINDS, widget=Chooser)
+    severity = forms.TypedChoiceField(
+        choices=sorted(labels.SEVERITIES.items(), reverse=True), coerce=int, initial=2, widget=Chooser
+    )
+    runbook = _chooser([(book.key, book.title) for book in RUNBOOKS.values()], "No runbook")
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        label="Why you think so",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Say why you think so."},
+    )
+    case = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    action = forms.UUIDField(required=False, widget=forms.HiddenInput)
+
+
+class Closing(forms.Form):
+    """The note that closes an incident, and what becomes of each freeze that it holds."""
+
+    note = forms.CharField(
+        max_length=LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Say how it ended, and what keeps it from happening again."},
+    )
+
+    def freezes(self) -> dict[UUID, incidents.Stop]:
+        """The decision about each freeze, from fields named `freeze-<id>`; what is no decision is left out."""
+        decided = {}
+        for name, value in self.data.items():
+            if name.startswith("freeze-") and value in set(incidents.Stop):
+                decided[UUID(name.removeprefix("freeze-"))] = incidents.Stop(value)
+        return decided
+
+
+class Joining(forms.Form):
+    """A case or an action that belongs to an incident, by its id or its page's address."""
+
+    what = forms.CharField(max_length=500)
+
+    def subject(self) -> UUID | None:
+        found = _AN_ID.findall(self.cleaned_data["what"])
+        return UUID(found[-1]) if found else None
+
+
+_AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class StepDone(forms.Form):
+    """A step of a runbook, done or open again."""
+
+    runbook = forms.CharField(max_length=48)
+    step = forms.CharField(max_length=48)
+    done = forms.ChoiceField(choices=[("yes", "yes"), ("no", "no")])
+    evidence = forms.CharField(required=False, max_length=1000)
+
+
+class BatchOrder(forms.Form):
+    """What is to be done to many cases, and to which."""
+
+    kind = forms.ChoiceField(choices=list(labels.BATCHES.items()), widget=Chooser)
+    scope = forms.ChoiceField(required=False, choices=[("picked", "picked"), ("all", "all")])
+    filter = forms.CharField(required=False, max_length=2000)
+    to = forms.ChoiceField(required=False, widget=Chooser)
+    hours = forms.ChoiceField(required=False, choices=_SNOOZES, widget=Chooser)
+    reason = forms.CharField(required=False, max_length=1000)
+
+    def __init__(self, *args: Any, owners: Iterable[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self, "to", owners)
+
+    def cases(self) -> list[UUID]:
+        """The ticked cases; what is no id is left out."""
+        assert isinstance(self.data, QueryDict)
+        return [UUID(each) for each in self.data.getlist("case") if _AN_ID.fullmatch(each)]
+
+    def wanted(self, *, as_of: datetime) -> dict[str, Any]:
+        """What the batch is told; the rules take what its kind needs."""
+        chosen = self.cleaned_data
+        until = as_of + timedelta(hours=int(chosen["hours"] or 4))
+        said = chosen["reason"]
+        return {"to": chosen["to"], "until": until.isoformat(), "reason": said, "text": said}
+
+    def missing(self) -> str:
+        """What is wrong, in a sentence."""
+        return "Choose what to do, and to whom it goes." if self.errors else ""
+
+
+class ExportWish(forms.Form):
+    """What a bundle is to hold; everything is optional, and what is left out means all of it."""
+
+    action = forms.CharField(required=False, max_length=500, label="Action, by id or address")
+    agent = forms.CharField(required=False, max_length=128)
+    tool = forms.CharField(required=False, max_length=128)
+    target = forms.CharField(required=False, max_length=512)
+    since = Day(required=False, label="From")
+    until = Day(required=False, label="To")
+    checkpoint = forms.IntegerField(
+        required=False, min_value=1, label="Size of a checkpoint that the auditor holds", widget=forms.TextInput
+    )
+    format = forms.ChoiceField(
+        choices=[("jsonl", "JSON lines"), ("csv", "CSV too"), ("parquet", "Parquet too")], widget=Chooser
+    )
+    payloads = forms.BooleanField(required=False, initial=True, label="With payloads and evidence")
+
+    def clean_action(self) -> str:
+        typed = self.cleaned_data["action"]
+        found = _AN_ID.findall(typed.lower())
+        if typed and not found:
+            raise forms.ValidationError("This names no action.")
+        return found[-1] if found else ""
+
+    def wanted(self) -> dict[str, Any]:
+        """The request, as the rules of exports read it."""
+        chosen, span = self.cleaned_data, days(self.cleaned_data)
+        return {
+            "from": span["since"].isoformat() if "since" in span else None,
+            "to": span["until"].isoformat() if "until" in span else None,
+            "filters": {name: chosen[name] for name in ("action", "agent", "tool", "target") if chosen[name]},
+            "format": chosen["format"],
+            "payloads": chosen["payloads"],
+            "since": chosen["checkpoint"],
+        }
+
+
+class HoldWish(forms.Form):
+    """What is to be kept from being erased, and why."""
+
+    scope = forms.ChoiceField(choices=list(labels.HOLD_SCOPES.items()), widget=Chooser, label="What is held")
+    value = forms.CharField(required=False, max_length=512, label="Its id or name")
+    reason = forms.CharField(max_length=LONGEST_TEXT, error_messages={"required": "Say why it must be kept."})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if (cleaned.get("scope") == "all") != (not cleaned.get("value")):
+            self.add_error("value", "A hold on everything has no name, and every other hold has one.")
+        return cleaned
+
+
+class ErasureWish(forms.Form):
+    """Which actions are to be erased, on what legal basis, and why."""
+
+    what = forms.CharField(
+        max_length=40000,
+        label="Actions, by id or address, one a line",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": "Name the actions."},
+    )
+    legal_basis = forms.CharField(max_length=300, error_messages={"required": "Name the legal basis."})
+    reason = forms.CharField(
+        max_length=LONGEST_TEXT,
+        label="Why, in words that name nobody: it stays on record",
+        error_messages={"required": "Say why."},
+    )
+
+    def clean_what(self) -> str:
+        typed: str = self.cleaned_data["what"].lower()
+        lines = [line for line in typed.splitlines() if line.strip()]
+        if not all(_AN_ID.search(line) for line in lines):
+            raise forms.ValidationError("Every line must name an action.")
+        return typed
+
+    def actions(self) -> list[UUID]:
+        """The actions that were named; the last id of a line counts."""
+        lines = self.cleaned_data["what"].splitlines()
+        return list({UUID(_AN_ID.findall(line)[-1]): None for line in lines if line.strip()})
+
+
+class RetentionWish(forms.Form):
+    """How long what is to be kept, in days."""
+
+    payload_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Payloads, evidence and entries")
+    envelope_days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, label="Envelopes")
+    floor_days = forms.IntegerField(min_value=0, max_value=MOST_DAYS, label="Nothing is erased before")
+    standing = forms.BooleanField(required=False, label="Erase what has run out without asking two people each time")
+
+    def policy(self) -> Policy:
+        """The policy that was proposed; whether it holds together is for the rules to say."""
+        return Policy(**self.cleaned_data)

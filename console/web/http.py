@@ -1,0 +1,127 @@
+"""The edge of every page: who is asking, in which tenant, and how a refusal is shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from uuid import UUID
+
+from django.db import DataError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.middleware import HtmxDetails
+
+from console.accounts import operations as accounts_operations
+from console.accounts import queries as accounts_queries
+from console.api.auth import Caller, NotAllowed, person
+from console.models import User
+from ledger.db import tenancy
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+
+P = ParamSpec("P")
+log = logging.getLogger(__name__)
+
+
+class NotStorable(Refused):
+    """A value cannot be stored or looked for: it is too large, or it is no text."""
+
+    code = "NOT_STORABLE"
+    status = 422
+
+
+class Request(HttpRequest):
+    """A signed-in person's request for a page of one tenant, at one moment."""
+
+    user: User
+    htmx: HtmxDetails
+    tenant: Any
+    caller: Caller
+    as_of: datetime
+
+
+Page = Callable[Concatenate[Request, P], HttpResponseBase]
+
+
+def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase]]:
+    """Open the tenant of the address around a page; with `roles`, only for people who have one of them.
+
+    Whoever is no member learns nothing, not even that the tenant exists. A refusal rolls back what the page began,
+    and is shown here, once for all pages.
+    """
+
+    def around(page: Page[P]) -> Callable[..., HttpResponseBase]:
+        @wraps(page)
+        def opened(request: Request, slug: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            _identify(request, slug)
+            try:
+                with tenancy(request.tenant.id):
+                    if roles and not request.caller.roles & frozenset(roles):
+                        raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
+                    return page(request, *args, **kwargs)
+            except DataError as error:
+                log.warning("a value could not be stored or looked for: %s", error)
+                with tenancy(request.tenant.id):
+                    return _refused(request, NotStorable())
+            except Refused as refusal:
+                if refusal.status == 404:
+                    raise Http404(refusal.detail) from refusal
+                with tenancy(request.tenant.id):
+                    if refusal.afterwards is not None:
+                        refusal.afterwards()
+                    return _refused(request, refusal)
+
+        return opened
+
+    return around
+
+
+def _identify(request: Request, slug: str) -> None:
+    tenant = events.tenant(slug)
+    place = accounts_queries.membership(request.user, tenant.id) if tenant else None
+    if tenant is None or place is None:
+        raise Http404("There is no such page.")
+    request.tenant = tenant
+    request.caller = person(request.user, place)
+    request.as_of = timezone.now()
+
+
+def _refused(request: Request, refusal: Refused) -> HttpResponse:
+    name = "_refusal.html" if request.htmx else "refused.html"
+    return render(request, name, {"refusal": refusal, "back": _back(request)}, status=refusal.status)
+
+
+def looked(request: Request, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
+    """Note that this person has opened the page of something."""
+    accounts_operations.see(
+        tenant_id=request.tenant.id,
+        by=request.caller.actor,
+        kind=kind,
+        thing_id=thing_id,
+        about_id=about_id,
+        at=request.as_of,
+    )
+
+
+def back_to(request: Request, otherwise: str) -> HttpResponse:
+    """To the page of ours that a form names in `next`, else to `otherwise`."""
+    wanted = request.POST.get("next", "")
+    return HttpResponseRedirect(wanted) if is_own_address(request, wanted) else redirect(otherwise)
+
+
+def is_own_address(request: HttpRequest, address: str) -> bool:
+    """Whether this is the whole address, or the path, of a page of ours; what somebody sends may be neither."""
+    whole = address.startswith(("/", "http://", "https://")) and not address.startswith("//")
+    return whole and url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()})
+
+
+def _back(request: Request) -> str:
+    """Where the person came from, when that is one of our own pages."""
+    before = request.headers.get("Referer", "")
+    return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"

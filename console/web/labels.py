@@ -1,0 +1,549 @@
+"""What a code is called on the screen: one word for one code, wherever it is shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ledger.record.rules import outcomes
+
+OUTCOMES: Final = outcomes.WORDS
+
+SIDE_EFFECT_CLASSES: Final[dict[str, str]] = {
+    "READ_ONLY": "Read only",
+    "EPHEMERAL_WRITE": "Ephemeral write",
+    "LOW_RISK_INTERNAL": "Low-risk internal",
+    "MEDIUM_RISK_WRITE": "Medium-risk write",
+    "HIGH_RISK_EXTERNAL": "High-risk external",
+    "CRITICAL_MUTATION": "Critical mutation",
+}
+WEIGHTY: Final = frozenset({"HIGH_RISK_EXTERNAL", "CRITICAL_MUTATION", "IRREVERSIBLE"})
+REVERSIBILITY: Final[dict[str, str]] = {
+    "REVERSIBLE": "Reversible",
+    "COMPENSABLE": "Can be compensated",
+    "IRREVERSIBLE": "Irreversible",
+}
+
+# Label and definition, in the order in which the classes are tried.
+DISCREPANCIES: Final[dict[str, tuple[str, str]]] = {
+    "WRONG_TARGET_MODIFIED": ("Wrong target modified", "The effect landed on something else than was authorised."),
+    "DUPLICATE_SIDE_EFFECT": ("Duplicate side effect", "One operation left more than one effect."),
+    "TARGET_MISSING": ("Target missing", "What the action was about is not there."),
+    "PARTIAL_APPLICATION": ("Partial application", "Some of the wanted effects happened and others did not."),
+    "STALE_STATE": ("Stale state", "The target had moved on between planning and execution."),
+    "COMPENSATION_REQUIRED": ("Compensation required", "Something that was committed must be reversed."),
+    "VALUE_MISMATCH": ("Value mismatch", "The target changed, but not to the values that were asked for."),
+    "NO_OP_FAILURE": ("No-op failure", "A change was asked for and claimed, and nothing changed."),
+    "NO_OP_SUCCESS": ("No-op success", "The target already was as wanted before the action ran."),
+    "PROPAGATION_DELAY": ("Propagation delay", "The authority has committed; systems fed by it lag behind."),
+    "UNVERIFIABLE_STATE": ("Unverifiable state", "There is no trustworthy way to look."),
+    "UNKNOWN_STATE": ("Unknown state", "It cannot be told whether the action took effect."),
+}
+
+RESOLUTIONS: Final[dict[str, tuple[str, str]]] = {
+    "VERIFY_AGAIN": ("Verify again", "Read the system of record once more and compare again."),
+    "STRONG_READ": ("Force a strong read", "Read from the primary and compare again."),
+    "ATTEST_PRESENT": (
+        "Attest that it happened",
+        "You state it on your evidence. It is reported as attested, not as verified.",
+    ),
+    "ATTEST_ABSENT": (
+        "Attest that it did not happen",
+        "You state it on your evidence. A repeat becomes possible.",
+    ),
+    "COMPENSATE": ("Compensate", "Order the contract's compensating action. It passes the gate and its own approval."),
+    "FORWARD_RECOVER": ("Recover forward", "Order the contract's forward action for the part that is missing."),
+    "ROLL_BACK": ("Roll back", "Order the contract's roll-back action."),
+    "FAIL": ("Settle as failed", "The goal was not met. The record keeps what was found."),
+    "ACKNOWLEDGE": ("Acknowledge", "You have looked at it, and say why it may rest. Nothing else changes by this."),
+    "ABANDON": ("Abandon", "Stop here. The discrepancy stays on record as unresolved."),
+}
+
+# What somebody did by it.
+SETTLED_AS: Final[dict[str, str]] = {
+    "VERIFY_AGAIN": "had it read again",
+    "STRONG_READ": "had it read again from the primary",
+    "ATTEST_PRESENT": "attested that it happened",
+    "ATTEST_ABSENT": "attested that it did not happen",
+    "COMPENSATE": "ordered a compensation",
+    "FORWARD_RECOVER": "ordered a forward recovery",
+    "ROLL_BACK": "ordered a rollback",
+    "FAIL": "settled it as failed",
+    "ACKNOWLEDGE": "acknowledged it",
+    "ABANDON": "closed it unresolved",
+}
+
+REASONS: Final[dict[str, str]] = {
+    "CONTRADICTED": "Contradicted by a later reading",
+    "REOPENED": "Reopened by a person",
+    "HELD": "Held for a person",
+    "UNGATED_EFFECT": "An effect that nobody gated",
+}
+CASES: Final[dict[str, str]] = {
+    "OPEN": "Open",
+    "AWAITING_SECOND": "Needs a second person",
+    "RESOLVED": "Settled",
+}
+BATCHES: Final[dict[str, str]] = {
+    "CLAIM": "Claim",
+    "ASSIGN": "Assign",
+    "SNOOZE": "Snooze",
+    "VERIFY_AGAIN": "Verify again",
+    "COMMENT": "Comment",
+    "FREEZE_TARGETS": "Freeze the targets",
+}
+BATCH_STATES: Final[dict[str, str]] = {
+    "RUNNING": "Running",
+    "PAUSED": "Paused",
+    "CANCELLED": "Cancelled",
+    "DONE": "Done",
+}
+ITEM_STATES: Final[dict[str, str]] = {
+    "WAITING": "Waiting",
+    "DONE": "Done",
+    "REFUSED": "Refused",
+    "LEFT": "Left as it was",
+}
+SEVERITIES: Final[dict[int, str]] = {1: "Low", 2: "Medium", 3: "High", 4: "Critical"}
+
+# What a decision wanted, before it was held for a person.
+WANTED: Final[dict[str, str]] = {
+    "COMPENSATING": "to compensate it",
+    "FORWARD_RECOVERY": "to finish it forward",
+    "ROLLED_BACK": "to roll it back",
+}
+
+HOLDS: Final[dict[str, tuple[str, str]]] = {
+    "TRUE": ("tick", "Holds"),
+    "FALSE": ("cross", "Does not hold"),
+    "UNDECIDABLE": ("question", "Cannot be decided"),
+    "NOT_APPLICABLE": ("minus", "Does not apply"),
+}
+
+# What a reading found of one part, as an icon.
+PARTS: Final[dict[str, str]] = {"APPLIED": "tick", "NOT_APPLIED": "cross"}
+
+MADE: Final[dict[str, tuple[str, str, str]]] = {
+    "CHECKED": ("true", "tick", "Checked"),
+    "FAILED": ("false", "cross", "Failed"),
+    "UNCHECKED": ("undecidable", "question", "Not checked"),
+    "NOT_APPLICABLE": ("not_applicable", "minus", "Does not apply"),
+}
+
+WARNINGS: Final[dict[str, str]] = {
+    "CONTROL": "Contains control characters.",
+    "HIDDEN": "Contains invisible characters.",
+    "BIDI": "Contains marks that change the order of the text.",
+    "RIGHT_TO_LEFT": "Contains right-to-left letters.",
+    "LOOKALIKE": "Contains letters that look like other letters.",
+    "SPACE": "Contains an unusual, leading or trailing space.",
+    "NOT_NFC": "Is not in the usual Unicode form (NFC).",
+    "LONG": "Is long and shown folded.",
+}
+
+RISKS: Final[dict[str, str]] = {"HIGH": "High risk", "NORMAL": "Normal risk", "LOW": "Low risk"}
+
+# An approval's state on the screen: an icon and a word, never a state's colour.
+APPROVALS: Final[dict[str, tuple[str, str]]] = {
+    "PREPARING": ("clock", "Target being read first"),
+    "REQUESTED": ("clock", "Waits for a vote"),
+    "APPROVED": ("tick", "Approved, not started"),
+    "CONSUMED": ("tick", "Approved and started"),
+    "REJECTED": ("cross", "Rejected"),
+    "EXPIRED": ("clock", "Expired"),
+    "VOIDED": ("stop", "Set aside"),
+}
+RAISES: Final[dict[str, str]] = {
+    "BASELINE_UNKNOWN": "its target could not be read in time",
+    "PREFLIGHT_UNDECIDED": "a condition could not be told",
+    "BLAST_RADIUS_UNKNOWN": "how many things it touches is not known",
+    "BLAST_RADIUS_HIGH": "it touches many things",
+}
+VERDICTS: Final[dict[str, tuple[str, str]]] = {
+    "approve": ("tick", "approved"),
+    "reject": ("cross", "rejected"),
+    "request_changes": ("refresh", "asked for changes"),
+    "break_glass": ("alarm", "broke the glass"),
+}
+SIGNATURES: Final[dict[str, str]] = {
+    "A": "passkey",
+    "B": "session and one-time code",
+    "C": "session and password",
+    "D": "session alone",
+}
+ASKED_BECAUSE: Final[dict[str, str]] = {
+    "CRITICAL_MUTATION": "its class is a critical mutation",
+    "IRREVERSIBLE": "it cannot be undone",
+    "CONTRACT": "its contract asks for it",
+    "EDITED": "a reviewer edited it",
+    "UNVERIFIABLE": "nothing can be read back",
+}
+
+EVENTS: Final[dict[str, str]] = {
+    "proposed": "Proposed",
+    "validated": "Accepted by the gate",
+    "validation_failed": "Refused by the gate",
+    "failure_acknowledged": "Its failure was acknowledged",
+    "ask_drifted": "The goal was restated otherwise",
+    "probing_flagged": "Flagged for trying tools that it was never given",
+    "surface_withheld": "What the gateway holds back of the server's tools",
+    "approval_granted": "Approved",
+    "rejected": "Rejected",
+    "changes_requested": "Changes asked for",
+    "approval_expired": "Approval ran out",
+    "approval_revalidated": "Approval asked for again",
+    "grant_minted": "Claimed by an executor",
+    "start_refused": "A start was refused",
+    "cancel_refused": "It could not be cancelled any more",
+    "grant_key_introduced": "A key for grants was introduced",
+    "grant_key_retired": "A key for grants was retired",
+    "execution_started": "Execution started",
+    "payload_mismatch": "Another payload was presented",
+    "observed": "The tool answered",
+    "lease_ended": "The executor went silent",
+    "cancelled": "Cancelled",
+    "case_opened": "Case opened",
+    "compensated": "Reversal verified",
+    "compensation_attested": "Reversal attested, not verified",
+    "compensation_failed": "Reversal failed",
+    "compensation_started": "Reversal began",
+    "forward_recovery_done": "The forward recovery is settled; the whole is read again",
+    "forward_recovery_started": "Finishing what is missing",
+    "left_as_it_is": "Left as it is",
+    "order_refused": "The gate refused the recovery action",
+    "ordered": "Recovery action ordered",
+    "recovery_proposed": "Recovery action proposed",
+    "reversal_decided": "A person decided to reverse it",
+    "rollback_decided": "A person decided to roll it back",
+    "rollback_done": "The rollback is settled; the target is read again",
+    "rolled_back": "Rolled back",
+    "incident_opened": "Incident opened",
+    "verification_reopened": "To be read again",
+    "attested_present": "A person attests that it happened",
+    "attested_absent": "A person attests that it did not happen",
+    "failed_by_review": "Settled as failed",
+    "abandoned": "Abandoned",
+    "recovery_acknowledged": "Acknowledged by a person",
+    "held": "Held for a person",
+    "accepted": "Accepted by the target",
+    "idempotency_expired": "Its idempotency record expired",
+    "verification_started": "Being read back",
+    "verification_waiting": "Read back, not settled yet",
+    "verification_timed_out": "Not settled in time",
+    "verified": "Read back",
+    "reconciled": "Reconciled",
+    "answer_awaited": "No answer yet",
+    "answer_checked": "Answer checked",
+    "answered": "Answered",
+    "answer_refused": "Answer cannot be used",
+    "partially_reconciled": "Reconciled in part",
+    "reconciliation_failed": "Not as intended",
+    "failed": "Failed",
+    "outcome_unknown": "Outcome unknown",
+    "retry_allowed": "May be tried again",
+    "contradicted": "Contradicted by a later reading",
+    "contradiction_withdrawn": "Contradiction withdrawn",
+    "rechecked": "Read again, still so",
+    "recheck_ordered": "To be read again",
+    "recheck_missed": "Could not be read again",
+    "doubted": "A person doubts it",
+    "evidence_added": "Evidence added",
+    "incident_linked": "Joined to an incident",
+    "case_claimed": "Claimed",
+    "case_assigned": "Assigned",
+    "case_released": "Released",
+    "case_snoozed": "Snoozed",
+    "case_woken": "Woken before its time",
+    "case_reopened": "Reopened",
+    "case_resolved": "Settled",
+    "commented": "Comment written",
+    "resolution_proposed": "Resolution proposed",
+    "resolution_declined": "Resolution sent back",
+    "action_linked": "Action joined",
+    "case_linked": "Case joined",
+    "freeze_linked": "Freeze joined",
+    "incident_closed": "Closed",
+    "incident_reopened": "Reopened",
+    "freeze_placed": "Frozen",
+    "freeze_lifted": "Lifted",
+    "step_ticked": "Step done",
+    "step_unticked": "Step open again",
+    "post_mortem_exported": "Post-mortem exported",
+    "batch_started": "Started",
+    "batch_paused": "Paused",
+    "batch_resumed": "Resumed",
+    "batch_cancelled": "Cancelled",
+    "batch_ended": "Worked off",
+    "tenant_founded": "Tenant founded",
+    "member_added": "Person added",
+    "member_invited": "Person invited",
+    "member_invited_again": "Person invited again",
+    "member_joined": "Person came in",
+    "member_removed": "Person removed",
+    "roles_changed": "Roles and groups changed",
+    "roles_proposed": "Roles asked for, a second administrator decides",
+    "proposal_refused": "Turned down by a second administrator",
+    "proposal_not_confirmed": "Not confirmed: a second person is needed",
+    "separation_proposed": "Separation of accounts asked for",
+    "accounts_linked": "Accounts known as one person's",
+    "accounts_separated": "Account known as another person's",
+    "account_closed": "Account closed",
+    "account_opened": "Account opened again",
+    "delegated": "Power to decide delegated",
+    "delegation_ended": "Delegation ended",
+    "absence_began": "Absence recorded",
+    "absence_ended": "Absence ended",
+    "evidence_opened": "Evidence opened",
+    "key_issued": "Key issued",
+    "key_revoked": "Key revoked",
+    "agent_registered": "Agent registered",
+    "agent_flagged": "Agent flagged",
+    "agent_flag_cleared": "Flag cleared",
+    "agent_revoked": "Agent revoked",
+    "registration_altered": "Agent's registration was altered at rest",
+    "write_refused": "Agent's key refused: not its to write",
+    "executor_registered": "Executor registered",
+    "system_registered": "System registered",
+    "system_change_proposed": "Change of a system sent",
+    "system_change_confirmed": "Change of a system confirmed",
+    "system_change_declined": "Change of a system declined",
+    "contract_registered": "Contract registered",
+    "contract_proposed": "Weaker contract version sent",
+    "contract_confirmed": "Weaker contract version confirmed",
+    "contract_declined": "Weaker contract version declined",
+    "policy_activated": "Policy put in force",
+    "policy_superseded": "Policy superseded",
+    "session_opened": "Session opened",
+    "session_closed": "Session closed",
+    "iteration_limit_reached": "The run reached its limit of calls",
+    "message_allowed": "Message let through",
+    "message_blocked": "Message held back",
+    "superseded": "Edited: another action stands in its place",
+    "edit_refused": "An edit was refused by the gate",
+    "approval_asked_again": "Asked again: the target had changed",
+    "approval_preparing": "Target to be read before anybody is asked",
+    "approval_requested": "Approval asked for",
+    "preflight_refused": "Refused by the preflight",
+    "approved": "Approved",
+    "approval_voided": "Approval set aside",
+    "eligible_approver_found": "Somebody is there again who may approve",
+    "no_eligible_approver": "Nobody is left who may approve",
+    "threshold_met": "A group has given its votes",
+    "vote_cast": "Vote cast, more are needed",
+    "break_glass_used": "Break-glass used",
+    "break_glass_reviewed": "Break-glass reviewed",
+    "break_glass_review_overdue": "Review of break-glass overdue",
+    "approval_consumed": "Approval used",
+    "vote_refused": "Vote refused",
+    "key_enrolled": "Passkey put forward",
+    "key_confirmed": "Passkey confirmed by a second person",
+    "key_refused": "Passkey turned down",
+    "key_suspended": "Passkey suspended",
+    "key_restored": "Passkey signs again",
+    "key_removed": "Passkey removed",
+    "key_step_refused": "Step on a passkey refused",
+    "key_counter_regressed": "Passkey's counter went back",
+    "reading_wanted": "Reading wanted before the start",
+    "reading_taken": "Reading taken before the start",
+    "webhook_received": "Webhook received",
+    "releasing_stopped": "Releasing stopped",
+    "releasing_resumed": "Releasing resumed",
+    "circuit_opened": "System does not answer",
+    "circuit_closed": "System answers again",
+    "system_answers_again": "System answers again",
+    "reading_budget_spent": "Reading budget spent",
+    "unwinding_began": "Taking back began",
+    "unwinding_ended": "Taking back ended",
+    "log_opened": "Log opened",
+    "restored": "Log opened after a restore",
+    "key_rotated": "Signing key changed",
+    "checkpoint_anchored": "Checkpoint anchored",
+    "log_closed": "Log closed",
+    "integrity_check_started": "Integrity check begun",
+    "integrity_check_paused": "Integrity check paused",
+    "integrity_check_resumed": "Integrity check resumed",
+    "integrity_check_cancelled": "Integrity check cancelled",
+    "integrity_check_held": "Integrity check: everything holds",
+    "integrity_check_failed": "Integrity check: something does not hold",
+    "recording_imported": "Recording imported",
+    "export_requested": "Export asked for",
+    "export_finished": "Export made",
+    "export_failed": "Export failed",
+    "export_fetched": "Export fetched",
+    "export_expired": "Export removed",
+    "erasure_requested": "Erasure asked for",
+    "erasure_confirmed": "Erasure confirmed",
+    "erasure_refused": "Erasure refused",
+    "erasure_withdrawn": "Erasure withdrawn",
+    "erasure_done": "Erasure done",
+    "erased": "Erased",
+    "hold_placed": "Legal hold placed",
+    "hold_lifted": "Legal hold lifted",
+    "retention_proposed": "Retention policy proposed",
+    "retention_confirmed": "Retention policy put in force",
+    "retention_superseded": "Retention policy superseded",
+    "retention_withdrawn": "Retention policy withdrawn",
+    "alarm_raised": "Alarm raised",
+    "alarm_acknowledged": "Alarm answered",
+    "hook_created": "Webhook address made",
+    "hook_revoked": "Webhook address closed",
+    "hook_secret_changed": "Webhook secret changed",
+}
+FLAGS: Final[dict[str, str]] = {
+    "PHANTOM_SHARE": "Invents tools",
+    "LOW_ACCEPTANCE": "Few calls accepted",
+    "PROBING": "Probes for tools",
+}
+CHECKS: Final[dict[str, str]] = {
+    "RUNNING": "Under way",
+    "PAUSED": "Paused",
+    "CANCELLED": "Cancelled",
+    "HELD": "Everything holds",
+    "BROKEN": "Something does not hold",
+}
+ALARMS: Final[dict[str, str]] = {
+    "LOG_DAMAGED": "What is stored is not what was recorded",
+    "HISTORY_FORKED": "The log does not continue what was signed before",
+    "LOG_UNGUARDED": "The signer does not know this log",
+    "RECORD_BROKEN": "An integrity check found a break in the record",
+    "NOT_SEALING": "The log does not keep up with the record",
+}
+EXPORTS: Final[dict[str, str]] = {
+    "REQUESTED": "Being made",
+    "FINISHED": "Ready",
+    "FAILED": "Failed",
+    "EXPIRED": "Removed",
+}
+HOLD_SCOPES: Final[dict[str, str]] = {
+    "action": "One action",
+    "target": "One target",
+    "agent": "One agent",
+    "recording": "One recording",
+    "all": "Everything",
+}
+ERASURES: Final[dict[str, str]] = {
+    "REQUESTED": "Waits for a second person",
+    "CONFIRMED": "Confirmed, to be carried out",
+    "DONE": "Erased",
+    "REFUSED": "Refused",
+    "WITHDRAWN": "Withdrawn",
+}
+CHANNELS: Final[dict[str, str]] = {"log": "the log of the process", "email": "mail", "webhook": "webhook"}
+ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
+SEEN: Final[dict[str, str]] = {
+    "action": "Action",
+    "actions": "Export of actions",
+    "approval": "Approval",
+    "case": "Case",
+    "evidence": "Evidence",
+    "narrative": "Narrative",
+    "log": "Log",
+    "recording": "Recording",
+}
+SUBJECTS: Final[dict[str, str]] = {
+    "action": "Action",
+    "tenant": "Tenant",
+    "member": "Person",
+    "credential": "Key",
+    "agent": "Agent",
+    "executor": "Executor",
+    "system": "System",
+    "contract": "Contract",
+    "policy": "Policy",
+    "session": "Session",
+    "approval": "Approval",
+    "freeze": "Freeze",
+    "case": "Case",
+    "batch": "Batch",
+    "log": "Log",
+    "integrity": "Integrity check",
+    "erasure": "Erasure",
+    "hold": "Legal hold",
+    "retention": "Retention policy",
+    "export": "Export",
+    "incident": "Incident",
+    "unwinding": "Taking back of a run",
+    "recording": "Recording",
+}
+EVIDENCE: Final[dict[str, str]] = {
+    "payload": "Payload",
+    "observation": "Observation",
+    "raw_output": "Raw output",
+    "readback": "Readback",
+    "answer_checks": "Checks of the answer",
+    "resolution": "Resolution",
+    "statement": "Statement",
+    "goal": "Goal",
+    "agent_evidence": "Agent's statement (unverified)",
+}
+
+
+def outcome(action: outcomes.ActionView) -> str:
+    """How an action stands, in the one word for it."""
+    return OUTCOMES[outcomes.outcome_of(action)]
+
+
+def step(subject_kind: str, kind: str, state: str) -> str:
+    """What an event led to: the outcome of an action, the state of anything else."""
+    if (subject_kind, state) == ("action", "RECONCILIATION_FAILED"):
+        # What follows is decided by a later event; only some of these are rolled back.
+        return event("reconciliation_failed")
+    return OUTCOMES[outcomes.outcome_of_step(state, kind)] if subject_kind == "action" else sentence(state)
+
+
+def sentence(code: str) -> str:
+    """A code without words of its own: VALUE_MISMATCH becomes 'Value mismatch'."""
+    return code.replace("NO_OP", "no-op").replace("_", " ").capitalize()
+
+
+def event(kind: str) -> str:
+    return EVENTS.get(kind, sentence(kind))
+
+
+def alarm(kind: str) -> str:
+    return ALARMS.get(kind, sentence(kind))
+
+
+def discrepancy(code: str) -> str:
+    return DISCREPANCIES[code][0] if code in DISCREPANCIES else sentence(code)
+
+
+def is_past_finding(action: outcomes.ActionView) -> bool:
+    """Whether what was found wrong with an action has been settled since: by a person, or by taking it back."""
+    return outcomes.outcome_of(action) in _SETTLED_SINCE
+
+
+_O = outcomes.Outcome
+_SETTLED_SINCE = frozenset(
+    {
+        *(_O.ATTESTED, _O.ATTESTED_ABSENT, _O.SETTLED_AS_FAILED),
+        *(_O.COMPENSATED, _O.COMPENSATED_AS_ATTESTED, _O.ROLLED_BACK),
+    }
+)
+
+
+def finding(action: Any) -> str:
+    """What was found wrong with an action, for lists: as found earlier where it has been settled since."""
+    if not action.discrepancy:
+        return ""
+    found = discrepancy(action.discrepancy)
+    return f"Earlier: {found.lower()}" if is_past_finding(action) else found
+
+
+def reason(code: str) -> str:
+    """Why a case was opened: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
+    row, _, action = code.partition(" ")
+    return f"{sentence(action)} ({row})" if action and row.startswith("RT-") else REASONS.get(code, sentence(code))
+
+
+def side_effect_class(code: str) -> str:
+    return SIDE_EFFECT_CLASSES.get(code, sentence(code))
+
+
+def reversibility(code: str) -> str:
+    return REVERSIBILITY.get(code, sentence(code))
+
+
+def asked_because(row: str) -> str:
+    """Why people were asked, from the rules that the approval names."""
+    named = [ASKED_BECAUSE.get(code, sentence(code).lower()) for code in row.split(", ") if code]
+    return " and ".join(named) or "the policy asks for it"

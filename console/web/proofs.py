@@ -1,0 +1,146 @@
+"""Proofs as pages show them: everything that somebody needs to check one event or two checkpoints without us."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.urls import reverse
+
+from ledger.log.queries import log, proofs
+from ledger.log.rules.merkle import ProofFails, verify_consistency, verify_inclusion
+from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
+
+
+class NotSigned(Refused):
+    """No signed checkpoint covers this yet; the sequencer will see to it in a moment."""
+
+    code = "NOT_SIGNED"
+
+
+class NoProof(Refused):
+    """The log has no such entry, or its tiles do not lead there."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NotKept(Refused):
+    """No checkpoint of that size was kept; take one of those that were."""
+
+    code = "NOT_KEPT"
+    status = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a check, and whether it holds."""
+
+    text: str
+    holds: bool
+
+
+def panel(slug: str, tenant_id: UUID, event: Any, *, now: bool = False) -> dict[str, Any] | None:
+    """What a page needs to have an event's proof checked in the browser; None before it has a place."""
+    place = log.place(tenant_id, event.subject_id, event.seq)
+    head = proofs.head(tenant_id, place.log) if place is not None else None
+    if place is None or head is None:
+        return None
+    return {
+        "href": reverse("event-proof", args=[slug, event.subject_id, event.seq]),
+        "growth": reverse("log-growth", args=[slug, place.log, 0, 0]),
+        "hash": bytes(event.entry_hash).hex(),
+        "origin": head.origin,
+        "place": place,
+        "now": now,
+    }
+
+
+def for_event(tenant_id: UUID, subject_id: UUID, seq: int) -> dict[str, Any]:
+    """What a browser needs to check an event by itself: its bytes, its path, the signed head and the key."""
+    found = events.one_event(tenant_id, subject_id, seq)
+    if found is None:
+        raise NoProof
+    place = log.place(tenant_id, subject_id, seq)
+    head = proofs.head(tenant_id, place.log) if place is not None else None
+    if place is None or head is None or head.note is None or not place.sealed:
+        raise NotSigned
+    hashes = proofs.inclusion(tenant_id, place.log, place.index, head.signed_size)
+    return {
+        "origin": head.origin,
+        "log": place.log,
+        "index": place.index,
+        "size": head.signed_size,
+        "envelope": bytes(found[0].envelope).decode(),
+        "hashes": [each.hex() for each in hashes],
+        "checkpoint": head.note.decode(),
+        "keys": proofs.keys(tenant_id, head.id),
+    }
+
+
+def growth(tenant_id: UUID, number: int, old: int, new: int) -> dict[str, Any]:
+    """What a browser needs to see that the log continues a checkpoint that it saw before."""
+    head = proofs.head(tenant_id, number)
+    if head is None or not 0 < old <= new <= head.signed_size:
+        raise NoProof
+    return {"from": old, "to": new, "hashes": [each.hex() for each in proofs.consistency(tenant_id, number, old, new)]}
+
+
+def checked(tenant_id: UUID, head: log.LogHead, leaf: proofs.Leaf) -> list[Step]:
+    """The steps of an inclusion proof, made again here."""
+    signed = _signed(tenant_id, head, head.note)
+    if signed is None:
+        return [Step("The newest checkpoint has a good signature of the log's key.", False)]
+    size, root = signed
+    if leaf.index >= size:
+        raise NotSigned
+    stored = events.one_event(tenant_id, leaf.subject_id, leaf.seq)
+    own = stored is not None and bytes(stored[0].entry_hash) == leaf.hash
+    path = proofs.inclusion(tenant_id, head.number, leaf.index, size)
+    try:
+        verify_inclusion(leaf=leaf.hash, index=leaf.index, size=size, proof=path, root=root)
+        included = True
+    except ProofFails:
+        included = False
+    return [
+        Step(f"The leaf is the hash of the stored event: {leaf.hash.hex()}.", own),
+        Step(f"{len(path)} hashes lead from it to the root over {size} entries.", included),
+        Step(f"The checkpoint of {size} entries, signed by the log's key, names that root: {root.hex()}.", included),
+    ]
+
+
+def continued(tenant_id: UUID, head: log.LogHead, old: int, new: int) -> tuple[list[Step], list[str]]:
+    """Whether one kept checkpoint continues another, step by step, and the hashes that show it."""
+    notes = [_note(tenant_id, head, size) for size in (old, new)]
+    if None in notes:
+        raise NotKept
+    signed = [_signed(tenant_id, head, note) for note in notes]
+    steps = [
+        Step(f"The checkpoint of {size} entries has a good signature of the log's key.", found is not None)
+        for size, found in zip((old, new), signed, strict=True)
+    ]
+    if signed[0] is None or signed[1] is None:
+        return steps, []
+    path = proofs.consistency(tenant_id, head.number, old, new)
+    try:
+        verify_consistency(old_size=old, new_size=new, old_root=signed[0][1], new_root=signed[1][1], proof=path)
+        holds = True
+    except ProofFails:
+        holds = False
+    said = f"{len(path)} hashes show that the log of {new} entries begins with those {old}."
+    return [*steps, Step(said, holds)], [each.hex() for each in path]
+
+
+def _note(tenant_id: UUID, head: log.LogHead, size: int) -> bytes | None:
+    return head.note if size == head.signed_size else proofs.kept_at(tenant_id, head.number, size)
+
+
+def _signed(tenant_id: UUID, head: log.LogHead, note: bytes | None) -> tuple[int, bytes] | None:
+    """Size and root of a note that one of the log's own keys signed for this log."""
+    for key in proofs.keys(tenant_id, head.id) if note is not None else ():
+        said = proofs.signed_root(note or b"", key)
+        if said is not None and said[0] == head.origin:
+            return said[1], said[2]
+    return None

@@ -1,0 +1,195 @@
+"""Orders: what recovery wants done, for `approvals` to propose; and runs that are taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from ledger.actions.queries import runs
+from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
+from ledger.models import Order, Unwinding
+from ledger.record.operations import SYSTEM, Actor, Happening, Head, Sealed, append, lock, new_id, seal
+from ledger.record.rules.refusals import Refused
+
+
+class AlreadyUnwinding(Refused):
+    """This run is being taken back already."""
+
+    code = "ALREADY_UNWINDING"
+
+
+class NothingToUnwind(Refused):
+    """There is no such run here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedBy:
+    """The recovery policy that made a decision, the row of it, and the digest of the rows that the row is one of."""
+
+    policy: DecidingPolicy
+    row: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPlan:
+    """The recovery actions of one decision, in their order, and why they are ordered.
+
+    Each step is `{relation, tool, arguments, effect}`; `concerned` names the effects that the plan is about;
+    `requester` is who ordered it: a person, or the system by its policy. `decided_by` is what the event of the first
+    order says of the decision, where no event before it does.
+    """
+
+    steps: Sequence[dict[str, Any]]
+    concerned: Sequence[str]
+    because: str
+    requester: UUID
+    decided_by: DecidedBy | None = None
+
+
+def order(head: Head, plan: OrderPlan, *, actor: Actor, at: datetime) -> Head:
+    """Order the first step of a plan; the plan itself is sealed, since arguments may be personal."""
+    document = {
+        "steps": list(plan.steps),
+        "concerned": list(plan.concerned),
+        "because": plan.because,
+        "requester": str(plan.requester),
+    }
+    kept = seal(
+        tenant_id=head.tenant_id,
+        subject_id=head.id,
+        purpose="order",
+        data=json.dumps(document).encode(),
+        media_type="application/json",
+        source="recovery",
+        at=at,
+    )
+    return _order(head, document, 0, kept.pointer, evidence=(kept,), decided_by=plan.decided_by, actor=actor, at=at)
+
+
+def order_next(head: Head, before: dict[str, Any], *, actor: Actor, at: datetime) -> Head | None:
+    """Order the step after the one of the detail `before`; None when that was the last."""
+    document, number = runs.order_plan(head.tenant_id, before), before["number"] + 1
+    if number == len(document["steps"]):
+        return None
+    return _order(head, document, number, UUID(before["plan"]), evidence=(), actor=actor, at=at)
+
+
+def _order(
+    head: Head,
+    plan: dict[str, Any],
+    number: int,
+    pointer: UUID,
+    *,
+    evidence: tuple[Sealed, ...],
+    actor: Actor,
+    at: datetime,
+    decided_by: DecidedBy | None = None,
+) -> Head:
+    step = plan["steps"][number]
+    happening = Happening(
+        kind="ordered",
+        detail={
+            "relation": step["relation"],
+            "tool": step["tool"],
+            "effect": step["effect"],
+            "number": number,
+            "of": len(plan["steps"]),
+            "plan": str(pointer),
+            "because": plan["because"],
+            "requester": plan["requester"],
+            "reason": f"{plan['because']}: {step['relation']} with {step['tool']}",
+            **({"recovery_row": decided_by.row, "recovery_table": decided_by.table} if decided_by else {}),
+        },
+        evidence=evidence,
+        **_decided(decided_by),
+    )
+    head = append(head, happening, actor=actor, at=at)
+    assert head.event_id is not None
+    Order.objects.create(event_id=head.event_id, tenant_id=head.tenant_id, action_id=head.id, placed_at=at, due_at=at)
+    return head
+
+
+def _decided(by: DecidedBy | None) -> dict[str, Any]:
+    # From here on the entry has its recovery block, also before there is an action to name in it.
+    changes: dict[str, Any] = {"recovery": {}}
+    if by is None:
+        return {"changes": changes}
+    changes["policy_context"] = policy_context([by.policy])
+    return {"changes": changes, "digests": {by.policy.kind: by.policy.digest}}
+
+
+ORDER_PATIENCE = timedelta(seconds=30)
+
+
+def order_proposed(*, event_id: UUID, at: datetime) -> None:
+    """The order was proposed, or refused: from now on its end is looked for."""
+    Order.objects.filter(event_id=event_id).update(proposed=True, due_at=at)
+
+
+def order_later(order: Order, *, at: datetime) -> None:
+    """Nothing can be done about an order now: look again, the later the longer it has waited."""
+    wait = min(timedelta(seconds=1) + (at - order.placed_at) / 10, ORDER_PATIENCE)
+    Order.objects.filter(event_id=order.event_id).update(due_at=at + wait)
+
+
+def wake_order(*, event_id: UUID, at: datetime) -> None:
+    """Its recovery action has moved: look at the order at once."""
+    Order.objects.filter(event_id=event_id).update(due_at=at)
+
+
+def end_order(*, event_id: UUID) -> None:
+    """The order has ended, one way or the other; what came of it is on the action's record."""
+    Order.objects.filter(event_id=event_id).delete()
+
+
+def unwind(*, tenant_id: UUID, run_id: str, reason: str, actor: Actor, at: datetime) -> Unwinding:
+    """Begin to take a run back: from the commit on nothing new starts in it."""
+    if runs.is_unwinding(tenant_id, run_id):
+        raise AlreadyUnwinding
+    if not runs.steps_of(tenant_id, run_id, limit=1):
+        raise NothingToUnwind
+    row = Unwinding.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        run_id=run_id,
+        state="OPEN",
+        reason=reason[:1000],
+        opened_at=at,
+        changed_at=at,
+    )
+    happening = Happening(kind="unwinding_began", to="OPEN", detail={"run_id": run_id, "reason": reason})
+    append(Head(tenant_id=tenant_id, id=row.id, kind="unwinding"), happening, actor=actor, at=at)
+    return row
+
+
+ENDED_BADLY = frozenset({"FAILED", "ROLLED_BACK", "COMPENSATING", "COMPENSATED", "ABANDONED"})
+
+
+def after_failure(action: Any, state: str, *, at: datetime) -> Unwinding | None:
+    """Begin to take back the run of a step that failed, where its session asked for that (R-RP-32).
+
+    After the pivot nothing is taken back (R-RP-39): what is missing is finished, or a person decides.
+    """
+    if not action.unwinds or state not in ENDED_BADLY or runs.is_unwinding(action.tenant_id, action.run_id):
+        return None
+    if runs.pivot_passed(action.tenant_id, action.run_id):
+        return None
+    reason = f"The step {action.tool} on {action.target} ended {state}."
+    return unwind(tenant_id=action.tenant_id, run_id=action.run_id, reason=reason, actor=SYSTEM, at=at)
+
+
+def move_unwinding(
+    *, tenant_id: UUID, unwinding_id: UUID, to: str, kind: str, reason: str, actor: Actor, at: datetime
+) -> None:
+    """Say how the taking back of a run goes on: OPEN, STUCK (a person must act) or DONE."""
+    head = lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
+    append(head, Happening(kind=kind, to=to, detail={"reason": reason}), actor=actor, at=at)
+    Unwinding.objects.filter(tenant_id=tenant_id, id=unwinding_id).update(state=to, reason=reason[:1000], changed_at=at)

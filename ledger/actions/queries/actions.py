@@ -1,0 +1,296 @@
+"""Actions: one, many by their columns, those of the same key or target, what waits. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from ledger.actions.queries.conditions import repeats
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.db import ask, first, select
+from ledger.models import (
+    Action,
+    Idempotency,
+)
+from ledger.record.rules.canonical import digest
+from ledger.record.rules.ids import lower_bound
+from ledger.record.rules.lifecycle import OPEN, State
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, Way, outcome_of, ways_to
+from ledger.verification.queries.storage import is_uuid
+
+
+def action(tenant_id: UUID, action_id: UUID) -> Action | None:
+    return first(Action, "tenant_id = $1 AND id = $2", tenant_id, action_id)
+
+
+def actions(tenant_id: UUID, *, before: UUID | None = None, limit: int = 50, **filters: Any) -> list[Action]:
+    """A page of actions, newest first, starting below the id `before`; never counts (keyset paging).
+
+    Filters: state, outcome, tool, agent, session, run, side_effect_class, discrepancy, target (exact), q (part of the
+    target), since and until (datetimes).
+    """
+    found = Action.objects.filter(wanted(filters), tenant_id=tenant_id)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return list(found.order_by("-id")[:limit])
+
+
+_FILTERS = {
+    "state": "state",
+    "states": "state__in",
+    "tool": "tool",
+    "agent": "agent",
+    "session": "session_id",
+    "sessions": "session_id__in",
+    "run": "run_id",
+    "relation": "relation",
+    "side_effect_class": "side_effect_class",
+    "discrepancy": "discrepancy",
+    "target": "target",
+    "q": "target__icontains",
+    "since": "id__gte",
+    "until": "id__lt",
+}
+
+
+def wanted(filters: Mapping[str, Any]) -> Q:
+    """The actions that these filters choose (see `actions`)."""
+    found = Q()
+    for name, value in filters.items():
+        if name == "outcome" and value:
+            found &= with_outcome(Outcome(value))
+        elif value is not None and (value != "" or name == "relation"):
+            found &= Q(**{_FILTERS[name]: lower_bound(value) if name in ("since", "until") else value})
+    return found
+
+
+def with_outcome(outcome: Outcome) -> Q:
+    """The actions with an outcome, by the same table that tells the outcome of one (`outcomes.outcome_of`)."""
+    if outcome is Outcome.CONTRADICTED:
+        return Q(contradicted=True)
+    by_word = Q(reached_by__in=[ATTESTED_REVERSAL, "attested_absent"])
+    turned = {
+        Outcome.COMPENSATED: Q(reversed=True, contradicted=False) & ~by_word,
+        Outcome.COMPENSATED_AS_ATTESTED: Q(reversed=True, contradicted=False) & by_word,
+    }
+    found = turned.get(outcome, Q())
+    for way in ways_to(outcome):
+        found |= _reached(way)
+    return found
+
+
+def _reached(way: Way) -> Q:
+    found = Q(state=str(way.state), contradicted=False, reversed=False)
+    if way.kinds:
+        found &= Q(reached_by__in=way.kinds)
+    if way.but:
+        found &= ~Q(reached_by__in=way.but)
+    if way.asked is not None:
+        found &= Q(approval_id__isnull=not way.asked)
+    if way.read_only is not None:
+        reads = Q(side_effect_class=str(SideEffectClass.READ_ONLY))
+        found &= reads if way.read_only else ~reads
+    return found
+
+
+def ids_to_start(
+    tenant_id: UUID,
+    tools: list[str],
+    *,
+    approved: list[UUID] | None,
+    only: Collection[UUID] | None = None,
+    after: UUID | None = None,
+    limit: int = 200,
+) -> list[UUID]:
+    """Validated actions of these tools, oldest first, behind the id `after`; with `approved`, only those and what
+    needs none; with `only`, none but these.
+    """
+    rows = ask(
+        "SELECT id FROM ledger_action WHERE tenant_id = $1 AND state = 'VALIDATED' AND tool = ANY($2)"
+        " AND ($3::uuid[] IS NULL OR approval_id IS NULL OR id = ANY($3::uuid[])) AND ($4::uuid IS NULL OR id > $4)"
+        " AND ($6::uuid[] IS NULL OR id = ANY($6::uuid[])) ORDER BY id LIMIT $5",
+        *(tenant_id, tools, approved, after, limit, None if only is None else list(only)),
+    )
+    return [action_id for (action_id,) in rows]
+
+
+def to_be_tried_again(tenant_id: UUID, *, limit: int = 200) -> dict[UUID, UUID]:
+    """Actions that were attempted and may be started once more, by the approval that they name."""
+    found = Action.objects.filter(tenant_id=tenant_id, state="VALIDATED", attempt_count__gt=0)
+    gated = found.filter(approval_id__isnull=False).order_by("id")[:limit]
+    return {action.approval_id: action.id for action in gated if action.approval_id is not None}
+
+
+def unsettled(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+    """Actions whose effect must still be read back, oldest first; after a recovery action has ended, too."""
+    states = [State.ACCEPTED, State.PENDING, State.UNKNOWN, State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED]
+    found = Action.objects.filter(tenant_id=tenant_id, state__in=states, settled=False)
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def held(tenant_id: UUID, *, limit: int = 2000) -> list[UUID]:
+    """Actions that wait for a person."""
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.REVIEW_REQUIRED)
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])
+
+
+def started_and_still(tenant_id: UUID, *, since: datetime, limit: int = 2000) -> list[UUID]:
+    """Mutations that were started, have not come to their end, and of which nothing was recorded since then."""
+    started = Action.objects.filter(tenant_id=tenant_id, state__in=OPEN, mutating=True, attempt_count__gt=0)
+    return list(started.filter(changed_at__lt=since).order_by("id").values_list("id", flat=True)[:limit])
+
+
+def child_of(tenant_id: UUID, event_id: UUID) -> Action | None:
+    """The recovery action that an ordering event led to."""
+    return Action.objects.filter(tenant_id=tenant_id, ordered_by=event_id).first()
+
+
+def children_of(tenant_id: UUID, action_id: UUID) -> list[Action]:
+    """The recovery actions that were ordered for an action, oldest first."""
+    return list(Action.objects.filter(tenant_id=tenant_id, parent_id=action_id).order_by("id"))
+
+
+def actions_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Action]:
+    return {each.id: each for each in select(Action, "tenant_id = $1 AND id = ANY($2)", tenant_id, ids)}
+
+
+def relatives(action: Action) -> list[tuple[Action, str]]:
+    """(action, relation) of parents, children, and what stands in for what, oldest first."""
+    above = [each for each in (action.supersedes, action.parent_id) if each is not None]
+    here = Q(supersedes=action.id) | Q(parent_id=action.id) | Q(id__in=above)
+    found = Action.objects.filter(here, tenant_id=action.tenant_id).exclude(id=action.id).order_by("id")
+    return [(each, _kinship(action, each)) for each in found[:20]]
+
+
+def _kinship(action: Action, other: Action) -> str:
+    if other.id == action.parent_id:
+        return f"this one is its {action.relation.lower()}"
+    if other.parent_id == action.id:
+        return f"{other.relation.lower()} of this one"
+    return "replaced by this one" if other.id == action.supersedes else "replaces this one"
+
+
+def same_operation(action: Action, *, limit: int) -> list[tuple[Action, str]]:
+    """Other actions of the same logical mutation, newest first."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, operation_key=action.operation_key)
+    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+
+
+def same_target(action: Action, *, limit: int) -> list[tuple[Action, str]]:
+    """Other actions of the same tool on the same target, newest first."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, target=action.target, tool=action.tool)
+    return [(each, "") for each in found.exclude(id=action.id).order_by("-id")[:limit]]
+
+
+def same_agent_and_tool(action: Action, *, limit: int) -> list[Action]:
+    """The newest other actions of the same agent with the same tool."""
+    found = Action.objects.filter(tenant_id=action.tenant_id, agent=action.agent, tool=action.tool)
+    return list(found.exclude(id=action.id).order_by("-id")[:limit])
+
+
+_OPEN_REPEAT = (
+    "tenant_id = $1 AND id = (SELECT r.id FROM ("
+    f"{repeats(key='$2', at='$4')}) r WHERE r.id IS DISTINCT FROM $3 ORDER BY r.id DESC LIMIT 1)"
+)
+
+
+def open_repeat(tenant_id: UUID, operation_key: str, *, at: datetime, but: UUID | None = None) -> Action | None:
+    """An action of the same logical mutation that is open, may still take effect, or is contradicted (R-EX-08)."""
+    return first(Action, _OPEN_REPEAT, tenant_id, operation_key, but, at)
+
+
+def waiting_actions(tenant_id: UUID, **about: str) -> QuerySet[Action, UUID]:
+    """The ids of the validated actions of a tool or an agent, to be asked for within another statement."""
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.VALIDATED, approval_id__isnull=False, **about)
+    return found.values_list("id", flat=True)
+
+
+def actions_of_agent(tenant_id: UUID, agent: str) -> QuerySet[Action, UUID]:
+    """The ids of everything that an agent has had done, as part of another query."""
+    return Action.objects.filter(tenant_id=tenant_id, agent=agent).values_list("id", flat=True)
+
+
+def failed_executions(tenant_id: UUID, *, since: datetime, until: datetime) -> QuerySet[Action, UUID]:
+    """The ids of a period's actions whose tool failed, to be asked for within another statement."""
+    ids = {"id__gte": lower_bound(since), "id__lt": lower_bound(until)}
+    found = Action.objects.filter(tenant_id=tenant_id, state=State.FAILED, attempt_count__gt=0, **ids)
+    return found.values_list("id", flat=True)
+
+
+def demonstrated(tenant_id: UUID, agent: str, tools: Collection[str]) -> set[str]:
+    """Those of these tools with which an agent has reached a success that a reading settled and that still holds
+    (R-CR-17).
+    """
+    rows = ask(
+        "SELECT tool FROM unnest($3::text[]) AS tool WHERE EXISTS (SELECT FROM ledger_action a WHERE a.tenant_id = $1"
+        " AND a.agent = $2 AND a.tool = tool.tool"
+        " AND a.state = 'RECONCILED_SUCCESS' AND a.reached_by <> 'attested_present' AND NOT a.contradicted)",
+        *(tenant_id, agent, sorted(tools)),
+    )
+    return {tool for (tool,) in rows}
+
+
+def idempotency(tenant_id: UUID, action_id: UUID) -> Idempotency | None:
+    return first(Idempotency, "tenant_id = $1 AND action_id = $2", tenant_id, action_id)
+
+
+def action_of_key(tenant_id: UUID, key: str) -> UUID | None:
+    """The action whose mutation was sent with this idempotency key."""
+    kept = first(Idempotency, "tenant_id = $1 AND key_hash = $2", tenant_id, digest(key.encode()))
+    return kept.action_id if kept is not None else None
+
+
+def newest_of_target(tenant_id: UUID, target: str, states: Iterable[str]) -> UUID | None:
+    """The newest mutating action on a target that is in one of these states."""
+    found = first(
+        Action,
+        "tenant_id = $1 AND target = $2 AND mutating AND state = ANY($3) ORDER BY id DESC LIMIT 1",
+        *(tenant_id, target, sorted(states)),
+    )
+    return found.id if found is not None else None
+
+
+def accountable(
+    tenant_id: UUID, *, key_hashes: list[str], traces: list[str], ids: list[str], targets: list[str], limit: int = 2000
+) -> list[Action]:
+    """The started actions behind these keys, traces and ids, and the newest ones on these targets."""
+    keyed = Idempotency.objects.filter(tenant_id=tenant_id, key_hash__in=key_hashes).values_list("action_id", flat=True)
+    wanted = [Q(id__in=[*keyed, *(UUID(each) for each in ids if is_uuid(each))])]
+    # Neither is asked for without need: traces have no index, and targets gather what is long past.
+    wanted += [Q(trace_id__in=traces)] if traces else []
+    wanted += [Q(target__in=targets)] if targets else []
+    found = Action.objects.filter(tenant_id=tenant_id, attempt_count__gt=0).order_by("-id")
+    return list({each.id: each for part in wanted for each in found.filter(part)[:limit]}.values())
+
+
+def idempotencies(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Idempotency]:
+    """The durable records of these actions' mutations, by action."""
+    found = select(Idempotency, "tenant_id = $1 AND action_id = ANY($2)", tenant_id, action_ids)
+    return {each.action_id: each for each in found}
+
+
+def count_outcomes(tenant_id: UUID, *, since: datetime) -> Counter[Outcome]:
+    """How many actions that were proposed since a moment stand in which outcome."""
+    rows = ask(
+        "SELECT state, reached_by, side_effect_class, CASE WHEN approval_id IS NOT NULL THEN tenant_id END,"
+        " contradicted, reversed, count(*) FROM ledger_action WHERE tenant_id = $1 AND id >= $2"
+        " GROUP BY 1, 2, 3, 4, 5, 6",
+        *(tenant_id, lower_bound(since)),
+    )
+    names = ("state", "reached_by", "side_effect_class", "approval_id", "contradicted", "reversed")
+    counted: Counter[Outcome] = Counter()
+    for *view, count in rows:
+        counted[outcome_of(Action(**dict(zip(names, view, strict=True))))] += count
+    return counted
+
+
+def standing(tenant_id: UUID, states: tuple[str, ...], *, most: int = 1000) -> tuple[int, datetime | None]:
+    """How many actions are in these states, counted up to `most`, and since when the longest has been."""
+    found = Action.objects.filter(tenant_id=tenant_id, state__in=states)[:most]
+    times = list(found.values_list("changed_at", flat=True))
+    return len(times), min(times, default=None)

@@ -1,0 +1,74 @@
+"""Freezes: those in force, those lifted, and what they stop. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q
+
+from ledger.db import select
+from ledger.models import (
+    Action,
+    Freeze,
+)
+from ledger.record.rules.lifecycle import State
+
+
+def freezes_in_force(tenant_id: UUID) -> list[Freeze]:
+    return list(Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id"))
+
+
+def freezes_lifted(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Freeze]:
+    """Freezes that are over, newest first, behind the row `after`."""
+    found = Freeze.objects.filter(tenant_id=tenant_id, lifted_at__isnull=False)
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+
+
+def freezes_by_id(tenant_id: UUID, ids: list[UUID]) -> dict[UUID, Freeze]:
+    return {each.id: each for each in Freeze.objects.filter(tenant_id=tenant_id, id__in=ids)}
+
+
+def is_known_target(tenant_id: UUID, target: str) -> bool:
+    """Whether any action has ever named this target."""
+    return Action.objects.filter(tenant_id=tenant_id, target=target).exists()
+
+
+def stopped_by(freeze: Freeze, *, most: int = 100) -> int:
+    """How many validated actions a freeze keeps from starting, counted up to `most`."""
+    column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
+    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED)
+    return (found.filter(**{column: freeze.value}) if column else found)[:most].count()
+
+
+def freezes_on(tenant_id: UUID, *, agent: str, tool: str, target: str) -> list[Freeze]:
+    """The freezes in force that cover this agent, tool or target."""
+    covering = (
+        "tenant_id = $1 AND lifted_at IS NULL AND (scope IN ('all', 'tenant') OR (scope = 'agent' AND value = $2)"
+        " OR (scope = 'tool' AND value = $3) OR (scope = 'target' AND value = $4)) ORDER BY id"
+    )
+    return select(Freeze, covering, tenant_id, agent, tool, target)
+
+
+def freezes_since(tenant_id: UUID, *, agent: str, tool: str, target: str, since: datetime) -> list[Freeze]:
+    """The freezes that have covered this agent, tool or target at any time since then, oldest first."""
+    covering = (
+        "tenant_id = $1 AND (lifted_at IS NULL OR lifted_at > $5) AND (scope IN ('all', 'tenant')"
+        " OR (scope = 'agent' AND value = $2) OR (scope = 'tool' AND value = $3)"
+        " OR (scope = 'target' AND value = $4)) ORDER BY id"
+    )
+    return select(Freeze, covering, tenant_id, agent, tool, target, since)
+
+
+def freezes_lately(tenant_id: UUID, *, since: datetime) -> list[Freeze]:
+    """The freezes in force, and those that were lifted since then."""
+    lately = Q(lifted_at__isnull=True) | Q(lifted_at__gt=since)
+    return list(Freeze.objects.filter(lately, tenant_id=tenant_id).order_by("id"))
+
+
+def waiting_under(freeze: Freeze, *, limit: int) -> list[UUID]:
+    """The validated actions that a freeze covers, oldest first."""
+    column = {"agent": "agent", "tool": "tool", "target": "target"}.get(freeze.scope)
+    found = Action.objects.filter(tenant_id=freeze.tenant_id, state=State.VALIDATED, approval_id__isnull=False)
+    found = found.filter(**{column: freeze.value}) if column else found
+    return list(found.order_by("id").values_list("id", flat=True)[:limit])

@@ -1,0 +1,62 @@
+"""Readings: what was read of an action, and which readings are wanted. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.db import ask
+from ledger.models import (
+    Entry,
+    Event,
+)
+from ledger.record.queries.events import loaded
+
+
+def readings(tenant_id: UUID, action_id: UUID) -> list[tuple[str, datetime, dict[str, Any]]]:
+    """(kind, at, detail) of the readings that were wanted and taken before an action runs, oldest first."""
+    events = Event.objects.filter(
+        tenant_id=tenant_id, subject_id=action_id, kind__in=["reading_wanted", "reading_taken"]
+    )
+    found = list(events.order_by("seq").values_list("kind", "at", "seq"))
+    kept = dict(
+        Entry.objects.filter(
+            tenant_id=tenant_id, subject_id=action_id, seq__in=[seq for _, _, seq in found]
+        ).values_list("seq", "detail")
+    )
+    return [(kind, at, loaded(kept[seq]) or {}) for kind, at, seq in found]
+
+
+def readings_taken(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, UUID]:
+    """The pointer of the newest reading that was taken before each action ran, where one was."""
+    taken = ask(
+        "SELECT subject_id, max(seq) FROM ledger_event"
+        " WHERE tenant_id = $1 AND subject_id = ANY($2) AND kind = 'reading_taken' GROUP BY subject_id",
+        *(tenant_id, action_ids),
+    )
+    kept = ask(
+        "SELECT subject_id, detail FROM ledger_entry WHERE tenant_id = $1"
+        " AND (subject_id, seq) IN (SELECT * FROM unnest($2::uuid[], $3::integer[]))",
+        *(tenant_id, [subject for subject, _ in taken], [seq for _, seq in taken]),
+    )
+    return {subject: UUID(orjson.loads(detail)["pointer"]) for subject, detail in kept}
+
+
+def readings_wanted(tenant_id: UUID, *, limit: int = 200) -> list[UUID]:
+    """Validated actions whose newest reading is wanted and not taken yet."""
+    found = ask(
+        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.state = 'VALIDATED' AND 'reading_wanted' ="
+        " (SELECT e.kind FROM ledger_event e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id"
+        " AND e.kind IN ('reading_wanted', 'reading_taken') ORDER BY e.seq DESC LIMIT 1) ORDER BY a.id LIMIT $2",
+        *(tenant_id, limit),
+    )
+    return [action_id for (action_id,) in found]
+
+
+def is_reading_wanted(tenant_id: UUID, action_id: UUID) -> bool:
+    """Whether an action's newest reading is wanted and not taken yet."""
+    asked = readings(tenant_id, action_id)
+    return bool(asked) and asked[-1][0] == "reading_wanted"

@@ -1,0 +1,214 @@
+"""The book that both sides obey: tenants, contracts, policies, systems and freezes, each with its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.contract import Contract, stored
+from ledger.catalogue.rules.policies import POLICY_KINDS, default_policy
+from ledger.catalogue.rules.weakenings import weakenings
+from ledger.db import tenancy
+from ledger.models import ContractVersion, Freeze, PolicyVersion, System, Tenant
+from ledger.record.operations import SYSTEM, Actor, Happening, Head, append, lock, new_id
+from ledger.record.rules.canonical import canonical, digest
+from ledger.record.rules.refusals import Refused
+
+
+def create_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
+    """A tenant and the origin of its log; its first event is written by the caller inside `tenancy`."""
+    return Tenant.objects.create(
+        id=tenant_id, slug=slug, name=name, origin=f"{host}/counterfoil/{tenant_id.hex}", created_at=at
+    )
+
+
+class VersionTaken(Refused):
+    """This version is already registered with another document; a change is a new version."""
+
+    code = "VERSION_IMMUTABLE"
+
+
+class PolicyMoved(Refused):
+    """Somebody else put another version in force at the same moment; look at it first."""
+
+    code = "CONFLICT"
+
+
+class AlreadyFrozen(Refused):
+    """This is already frozen."""
+
+    code = "ALREADY_FROZEN"
+
+
+def found_tenant(*, tenant_id: UUID, slug: str, name: str, host: str, at: datetime) -> Tenant:
+    """A tenant, the first event of its log, and the default policies."""
+    tenant = create_tenant(tenant_id=tenant_id, slug=slug, name=name, host=host, at=at)
+    with tenancy(tenant_id):
+        append(
+            Head(tenant_id=tenant_id, id=tenant_id, kind="tenant"),
+            Happening(kind="tenant_founded", to="ACTIVE"),
+            actor=SYSTEM,
+            at=at,
+        )
+        for kind in POLICY_KINDS:
+            set_policy(tenant_id=tenant_id, kind=kind, version="1", document=default_policy(kind), actor=SYSTEM, at=at)
+    return tenant
+
+
+def register_contract(*, tenant_id: UUID, contract: Contract, actor: Actor, at: datetime) -> ContractVersion:
+    """Register a validated contract; the same document again is the same version, another one is refused (R-TC-18).
+
+    One that is weaker than the newest in force waits for a second person: until then it is PENDING, and no gate, no
+    session and no claim knows it.
+    """
+    known = catalogue_queries.contract_version(tenant_id, contract.name, contract.version)
+    if known is not None:
+        if known.digest != contract.digest:
+            raise VersionTaken
+        return known
+    before = _newest_in_force(tenant_id, contract.name)
+    weaker = weakenings(stored(bytes(before.document), expected_digest=before.digest), contract) if before else ()
+    row = ContractVersion.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        name=contract.name,
+        version=contract.version,
+        digest=contract.digest,
+        document=contract.document,
+        lint=[{"code": f.code, "path": f.path, "detail": f.told} for f in contract.findings],
+        weakens=[{"code": each.code, "path": each.path, "text": each.text} for each in weaker],
+        compared_with=before.version if before else "",
+        sent_by=actor.id,
+        registered_at=at,
+    )
+    told = {"name": contract.name, "version": contract.version}
+    if weaker and before:
+        told |= {"compared_with": before.version, "weakens": row.weakens}
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="contract"),
+        Happening(
+            kind="contract_proposed" if weaker else "contract_registered",
+            to="PENDING" if weaker else "REGISTERED",
+            detail=told,
+            digests={"contract": contract.digest},
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def _newest_in_force(tenant_id: UUID, name: str) -> ContractVersion | None:
+    found = catalogue_queries.contracts_in_force(tenant_id, [name]).get(name)
+    return found[-1] if found else None
+
+
+def set_policy(
+    *, tenant_id: UUID, kind: str, version: str, document: Mapping[str, Any], actor: Actor, at: datetime
+) -> PolicyVersion:
+    """Put a new version of a policy in force; the one before is superseded in the same transaction.
+
+    The version in force sent again is the same version; any other use of a known version is refused.
+    """
+    data = canonical(document)
+    known = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, version=version).first()
+    if known is not None:
+        if not known.active or known.digest != digest(data):
+            raise VersionTaken
+        return known
+    _supersede(tenant_id, kind, by=version, actor=actor, at=at)
+    row = PolicyVersion.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        kind=kind,
+        version=version,
+        digest=digest(data),
+        document=data,
+        active=True,
+        created_at=at,
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="policy"),
+        Happening(
+            kind="policy_activated", to="ACTIVE", detail={"kind": kind, "version": version}, digests={kind: row.digest}
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def _supersede(tenant_id: UUID, kind: str, *, by: str, actor: Actor, at: datetime) -> None:
+    before = PolicyVersion.objects.filter(tenant_id=tenant_id, kind=kind, active=True).first()
+    if before is None:
+        return
+    head = lock(tenant_id=tenant_id, subject_id=before.id, kind="policy")
+    if head.state != "ACTIVE":
+        raise PolicyMoved
+    append(head, Happening(kind="policy_superseded", to="SUPERSEDED", detail={"by": by}), actor=actor, at=at)
+    PolicyVersion.objects.filter(tenant_id=tenant_id, id=before.id).update(active=False)
+
+
+def register_system(
+    *, tenant_id: UUID, name: str, pattern: str, settings: Mapping[str, Any], actor: Actor, at: datetime
+) -> System:
+    """Register an authoritative system, or change the settings of a known one."""
+    known = catalogue_queries.system(tenant_id, name)
+    if known is not None and (known.pattern, known.settings) == (pattern, dict(settings)):
+        return known
+    row = known or System(tenant_id=tenant_id, id=new_id(at), name=name, registered_at=at)
+    if known is None:
+        row = System.objects.create(
+            tenant_id=tenant_id, id=row.id, name=name, pattern=pattern, settings=dict(settings), registered_at=at
+        )
+        head = Head(tenant_id=tenant_id, id=row.id, kind="system")
+    else:
+        row.pattern, row.settings = pattern, dict(settings)
+        System.objects.filter(tenant_id=tenant_id, id=row.id).update(pattern=pattern, settings=dict(settings))
+        head = lock(tenant_id=tenant_id, subject_id=row.id, kind="system")
+    append(
+        head,
+        Happening(
+            kind="system_registered",
+            to="REGISTERED",
+            detail={"name": name, "pattern": pattern, "settings": dict(settings)},
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def freeze(
+    *, tenant_id: UUID, scope: str, value: str, reason: str, actor: Actor, at: datetime, is_unknown: bool = False
+) -> Freeze:
+    """Stop everything that `scope` and `value` cover, from the commit of this transaction on (R-EX-15).
+
+    With `is_unknown`, the record says that nothing had named it yet and that it was wanted all the same.
+    """
+    if Freeze.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
+        raise AlreadyFrozen
+    row = Freeze.objects.create(
+        tenant_id=tenant_id, id=new_id(at), scope=scope, value=value, reason=reason[:1000], placed_at=at
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="freeze"),
+        Happening(
+            kind="freeze_placed",
+            to="PLACED",
+            detail={"scope": scope, "value": value, "reason": reason} | ({"is_unknown": True} if is_unknown else {}),
+        ),
+        actor=actor,
+        at=at,
+    )
+    return row
+
+
+def lift_freeze(*, tenant_id: UUID, freeze_id: UUID, reason: str, actor: Actor, at: datetime) -> None:
+    """End a freeze; only a freeze in force can be lifted."""
+    head = lock(tenant_id=tenant_id, subject_id=freeze_id, kind="freeze")
+    append(head, Happening(kind="freeze_lifted", to="LIFTED", detail={"reason": reason}), actor=actor, at=at)
+    Freeze.objects.filter(tenant_id=tenant_id, id=freeze_id).update(lifted_at=at)

@@ -1,0 +1,163 @@
+"""What waits for a second person: weaker versions of contracts, and another address or pattern of a system.
+
+Whoever sent it, under whatever account, is not the second person. A refused answer changes nothing; declining ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations.registration import register_system
+from ledger.models import ContractVersion, System
+from ledger.record.operations import Actor, Happening, append, lock
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+
+
+class NoSuchVersion(Refused):
+    """There is no such version of a contract here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NoSuchSystem(Refused):
+    """There is no such system here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NothingWaits(Refused):
+    """Nothing waits to be confirmed here."""
+
+    code = "NOTHING_PROPOSED"
+
+
+class SecondPersonNeeded(Refused):
+    """Whoever sent this cannot confirm it. It waits for another person."""
+
+    code = "SECOND_PERSON_NEEDED"
+    status = 403
+
+
+class ProofNeeded(Refused):
+    """Less is asked or checked from then on. Confirm with your password or a one-time code."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+class ReasonMissing(Refused):
+    """Say why: it stays in the record."""
+
+    code = "REASON_REQUIRED"
+    status = 422
+
+
+def answer_contract(
+    *,
+    tenant_id: UUID,
+    name: str,
+    version: str,
+    accept: bool,
+    reason: str,
+    by: Actor,
+    is_sender: bool,
+    is_proven: bool,
+    at: datetime,
+) -> ContractVersion:
+    """Confirm or decline a weaker version; the sender may decline it, and only another person confirms it.
+
+    `is_sender`: the person behind `by` is the one who sent it. `is_proven`: they have just shown who they are.
+    """
+    row = catalogue_queries.contract_version(tenant_id, name, version)
+    if row is None:
+        raise NoSuchVersion
+    head = lock(tenant_id=tenant_id, subject_id=row.id, kind="contract")
+    if head.state != "PENDING":
+        raise NothingWaits
+    check_answer(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    told: dict[str, Any] = {"name": name, "version": version, "reason": reason}
+    happening = (
+        Happening(kind="contract_confirmed", to="REGISTERED", detail=told | {"weakens": row.weakens})
+        if accept
+        else Happening(kind="contract_declined", to="DECLINED", detail=told)
+    )
+    append(head, happening, actor=by, at=at)
+    return row
+
+
+def check_answer(*, accept: bool, reason: str, by: Actor, is_sender: bool, is_proven: bool) -> None:
+    """Refuse whoever may not answer so: a machine never, the sender not with a yes, and nobody without a reason."""
+    if by.kind != "person" or (accept and is_sender):
+        raise SecondPersonNeeded
+    if not reason.strip():
+        raise ReasonMissing
+    if accept and not is_proven:
+        raise ProofNeeded
+
+
+FREE_SETTINGS = frozenset({"limits", "changes", "webhook"})
+"""Settings of a system that say nothing about where it is or how far it is believed."""
+
+
+def send_system(
+    *, tenant_id: UUID, name: str, pattern: str, settings: Mapping[str, Any], actor: Actor, at: datetime
+) -> tuple[System, bool]:
+    """Register a system, or change a known one; true where the change waits for a second person.
+
+    Whoever moves a known system decides where its secret goes and what is taken for the truth: its pattern and every
+    setting but `FREE_SETTINGS` stay what they are until another person has confirmed the change.
+    """
+    known = catalogue_queries.system(tenant_id, name)
+    wanted = {"pattern": pattern, "settings": dict(settings)}
+    if known is None or _where(known.pattern, known.settings) == _where(pattern, settings):
+        row = register_system(tenant_id=tenant_id, name=name, pattern=pattern, settings=settings, actor=actor, at=at)
+        return row, False
+    asked = known.proposal or {}
+    if {part: asked.get(part) for part in wanted} == wanted:
+        return known, True
+    head = lock(tenant_id=tenant_id, subject_id=known.id, kind="system")
+    known.proposal = wanted | {"by": str(actor.id), "at": instant(at)}
+    System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=known.proposal)
+    append(head, Happening(kind="system_change_proposed", detail={"name": name, **wanted}), actor=actor, at=at)
+    return known, True
+
+
+def _where(pattern: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return pattern, {part: value for part, value in settings.items() if part not in FREE_SETTINGS}
+
+
+def answer_system(
+    *,
+    tenant_id: UUID,
+    name: str,
+    accept: bool,
+    reason: str,
+    by: Actor,
+    is_sender: bool,
+    is_proven: bool,
+    at: datetime,
+) -> System:
+    """Confirm or decline the change of a system that waits; the sender may decline it, another person confirms it."""
+    known = catalogue_queries.system(tenant_id, name)
+    if known is None:
+        raise NoSuchSystem
+    head = lock(tenant_id=tenant_id, subject_id=known.id, kind="system")
+    known = catalogue_queries.system(tenant_id, name)
+    if known is None or known.proposal is None:
+        raise NothingWaits
+    check_answer(accept=accept, reason=reason, by=by, is_sender=is_sender, is_proven=is_proven)
+    wanted = {part: known.proposal[part] for part in ("pattern", "settings")}
+    changed = wanted if accept else {}
+    System.objects.filter(tenant_id=tenant_id, id=known.id).update(proposal=None, **changed)
+    kind = "system_change_confirmed" if accept else "system_change_declined"
+    append(head, Happening(kind=kind, detail={"name": name, "reason": reason, **wanted}), actor=by, at=at)
+    found = catalogue_queries.system(tenant_id, name)
+    assert found is not None
+    return found

@@ -1,0 +1,115 @@
+"""What is registered: contracts, policies and systems, by version and digest. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from uuid import UUID
+
+from django.db.models import Q
+
+from ledger.catalogue.rules.contract import Contract, stored
+from ledger.catalogue.rules.versions import Step, choose
+from ledger.db import ask, first, select
+from ledger.models import (
+    ContractVersion,
+    PolicyVersion,
+    Subject,
+    System,
+)
+
+
+def contract_version(tenant_id: UUID, name: str, version: str) -> ContractVersion | None:
+    return ContractVersion.objects.filter(tenant_id=tenant_id, name=name, version=version).first()
+
+
+def contract_by_digest(tenant_id: UUID, digest: str) -> ContractVersion | None:
+    return first(ContractVersion, "tenant_id = $1 AND digest = $2 LIMIT 1", tenant_id, digest)
+
+
+def contract_versions(tenant_id: UUID, *, after: UUID | None = None, limit: int | None = None) -> list[ContractVersion]:
+    """Every version of every contract, by name and then newest first; starting behind the row `after`."""
+    found = ContractVersion.objects.filter(tenant_id=tenant_id).order_by("name", "-id")
+    if after is not None:
+        last = found.filter(id=after).values_list("name", flat=True)[:1]
+        found = found.filter(Q(name__gt=last) | Q(name=last, id__lt=after))
+    return list(found[:limit])
+
+
+def contract_versions_of(tenant_id: UUID, name: str, *, limit: int = 100) -> list[ContractVersion]:
+    """The versions of one contract, newest first."""
+    return list(ContractVersion.objects.filter(tenant_id=tenant_id, name=name).order_by("-id")[:limit])
+
+
+def contract_states(tenant_id: UUID, ids: Collection[UUID]) -> dict[UUID, str]:
+    """Whether versions are in force (REGISTERED), wait for a second person (PENDING), or were DECLINED."""
+    found = Subject.objects.filter(tenant_id=tenant_id, id__in=list(ids), kind="contract")
+    return dict(found.values_list("id", "state"))
+
+
+def contracts_in_force(tenant_id: UUID, names: Collection[str]) -> dict[str, list[ContractVersion]]:
+    """Every version of each named tool that is in force, oldest first."""
+    found: dict[str, list[ContractVersion]] = {}
+    in_force = Subject.objects.filter(tenant_id=tenant_id, kind="contract", state="REGISTERED").values("id")
+    for row in ContractVersion.objects.filter(tenant_id=tenant_id, name__in=list(names), id__in=in_force).order_by(
+        "id"
+    ):
+        found.setdefault(row.name, []).append(row)
+    return found
+
+
+def newest_contracts(
+    tenant_id: UUID, names: Collection[str], *, versions: Mapping[str, str] | None = None
+) -> dict[str, ContractVersion]:
+    """The version of each named tool that is used where `versions` names a version or a range for it, or does not.
+
+    A tool for which none is named never comes to a weaker version by itself (`ledger.catalogue.rules.versions`).
+    """
+    found = {}
+    for name, rows in contracts_in_force(tenant_id, names).items():
+        row = _chosen(rows, (versions or {}).get(name, ""))
+        if row is not None:
+            found[name] = row
+    return found
+
+
+def _chosen(rows: list[ContractVersion], wanted: str) -> ContractVersion | None:
+    # Nearly always nothing was ever weakened, and no document need be read.
+    if not wanted and not any(row.weakens for row in rows):
+        return rows[-1]
+    steps = [Step(row.version, row.compared_with, bool(row.weakens), _reader(row)) for row in rows]
+    place = choose(steps, wanted)
+    return None if place is None else rows[place]
+
+
+def _reader(row: ContractVersion) -> Callable[[], Contract]:
+    return lambda: stored(bytes(row.document), expected_digest=row.digest)
+
+
+def policy_version(tenant_id: UUID, kind: str, version: str) -> PolicyVersion | None:
+    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND version = $3", tenant_id, kind, version)
+
+
+def policy_by_digest(tenant_id: UUID, kind: str, digest: str) -> PolicyVersion | None:
+    """A version of a policy by its digest; versions with the same document are the same policy."""
+    return first(PolicyVersion, "tenant_id = $1 AND kind = $2 AND digest = $3 LIMIT 1", tenant_id, kind, digest)
+
+
+def tool_names(tenant_id: UUID) -> frozenset[str]:
+    return frozenset(name for (name,) in ask("SELECT name FROM ledger_contractversion WHERE tenant_id = $1", tenant_id))
+
+
+def active_policies(tenant_id: UUID) -> dict[str, PolicyVersion]:
+    """The policy version in force, by kind."""
+    return {policy.kind: policy for policy in select(PolicyVersion, "tenant_id = $1 AND active", tenant_id)}
+
+
+def system(tenant_id: UUID, name: str) -> System | None:
+    return first(System, "tenant_id = $1 AND name = $2", tenant_id, name)
+
+
+def system_by_id(tenant_id: UUID, system_id: UUID) -> System | None:
+    return first(System, "tenant_id = $1 AND id = $2", tenant_id, system_id)
+
+
+def systems(tenant_id: UUID) -> list[System]:
+    return list(System.objects.filter(tenant_id=tenant_id).order_by("name"))

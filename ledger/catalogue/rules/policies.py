@@ -1,0 +1,204 @@
+"""The four kinds of policy and what a new tenant starts with.
+
+Policies are data with versions (D10): `autonomy` (what an agent may propose at all), `approval` (who must agree, and
+for how long), `verification` (how long to look), `recovery` (which row of the table decides). Each entry of the ledger
+names the four that decided last, by version and digest (R-LE-13): at first those that were in force at the proposal,
+then those under which it was approved, read and recovered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ledger.catalogue.rules import schemas as rules_schemas
+from ledger.catalogue.rules.effects import DEFAULT_SLA_S, SideEffectClass
+from ledger.record.rules.refusals import Refused
+
+POLICY_KINDS = ("autonomy", "approval", "verification", "recovery")
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "autonomy": {"boundary": "disclosed_tools"},
+    "approval": {
+        "version": "1",
+        "decide_within_s": 86_400,
+        "release_within_s": 3_600,
+        "grant_life_s": 120,
+        "step_up": "C",
+    },
+    "verification": {
+        "lease_s": 60,
+        "first_after_s": 1,
+        "backoff": 2,
+        "max_interval_s": 60,
+        "sla_s": {str(kind): seconds for kind, seconds in DEFAULT_SLA_S.items()},
+        "repeat_limit": 3,
+        "idempotency_ttl_s": 2_592_000,
+    },
+    "recovery": {
+        "table": "built-in",
+        "automatic": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"],
+        "hold": [],
+        "max_attempts": 1,
+        "max_read_attempts": 3,
+    },
+}
+
+
+_VERSION: dict[str, Any] = {"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$"}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "verification": {
+        "lease_s": {"type": "integer", "minimum": 5, "maximum": 3600},
+        "first_after_s": {"type": "integer", "minimum": 0, "maximum": 86400},
+        "backoff": {"type": "integer", "minimum": 1, "maximum": 10},
+        "max_interval_s": {"type": "integer", "minimum": 1, "maximum": 86400},
+        "sla_s": {
+            "type": "object",
+            "propertyNames": {"enum": [str(kind) for kind in SideEffectClass]},
+            "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 2592000},
+        },
+        "repeat_limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "idempotency_ttl_s": {"type": "integer", "minimum": 60, "maximum": 315_360_000},
+        "stop_release": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "open_circuit": {"type": "boolean"},
+                "waiting": {"type": "integer", "minimum": 1, "maximum": 10_000},
+                "oldest_s": {"type": "integer", "minimum": 1, "maximum": 2592000},
+            },
+        },
+        "budget": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "readings_per_hour": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+                "readings_per_day": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+            },
+        },
+    },
+    # The rows themselves are checked by `reviews`, which owns their vocabulary.
+    "recovery": {
+        "table": {"anyOf": [{"const": "built-in"}, {"type": "array", "minItems": 1, "maxItems": 500}]},
+        "automatic": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"enum": ["COMPENSATING", "FORWARD_RECOVERY", "ROLLED_BACK"]},
+        },
+        "max_attempts": {"type": "integer", "minimum": 1, "maximum": 10},
+        "max_read_attempts": {"type": "integer", "minimum": 1, "maximum": 10},
+        "hold": {"type": "array", "uniqueItems": True, "maxItems": 500, "items": {"type": "string", "maxLength": 16}},
+    },
+}
+
+
+class DecidingPolicy(Protocol):
+    """A version of a policy under which something was decided."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def document(self) -> Any: ...
+
+
+def context_field(kind: str) -> str:
+    """What a kind of policy is called in an entry's `policy_context`."""
+    return "autonomy_boundary" if kind == "autonomy" else f"{kind}_policy"
+
+
+def policy_context(policies: Iterable[DecidingPolicy]) -> dict[str, str]:
+    """What an entry says of the policies that decided: version and digest of each (R-LE-13, R-VD-17, R-RP-24)."""
+    context: dict[str, str] = {}
+    for each in policies:
+        name = context_field(each.kind)
+        context |= {f"{name}_version": each.version, f"{name}_digest": each.digest}
+    return context
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of a verification policy (R-VD-13, C-46): SLA by class, poll interval, back-off, repeat limit."""
+
+    first_after_s: int
+    backoff: int
+    max_interval_s: int
+    sla_s: Mapping[SideEffectClass, int]
+    repeat_limit: int
+
+
+class BadPolicy(Refused):
+    """The policy is not valid."""
+
+    code = "BAD_POLICY"
+    status = 422
+
+
+def check(kind: str, document: Mapping[str, Any]) -> None:
+    """Nothing if this may be a policy of the kind; an unknown name is refused, so that no misspelt limit is silent.
+
+    Of approval and autonomy policies only the version is looked at here: `approvals` owns their rules.
+    """
+    schema: dict[str, Any] = {"type": "object", "properties": {"version": _VERSION} | _SCHEMAS.get(kind, {})}
+    schema["additionalProperties"] = kind not in _SCHEMAS
+    faults = [
+        {"path": "".join(f"/{part}" for part in fault.instance_path), "code": "SCHEMA", "detail": fault.message[:300]}
+        for fault in rules_schemas.compiled(schema).iter_errors(dict(document))
+    ]
+    if faults:
+        raise BadPolicy(errors=faults)
+
+
+def default_policy(kind: str) -> dict[str, Any]:
+    """The document of version 1 of a kind of policy."""
+    return dict(_DEFAULTS[kind])
+
+
+def numbers(document: Mapping[str, Any]) -> Numbers:
+    """The numbers of a verification policy; what an older version leaves out is as built in."""
+    given = _DEFAULTS["verification"] | dict(document)
+    slas = DEFAULT_SLA_S | {SideEffectClass(kind): seconds for kind, seconds in given["sla_s"].items()}
+    return Numbers(
+        first_after_s=given["first_after_s"],
+        backoff=given["backoff"],
+        max_interval_s=given["max_interval_s"],
+        sla_s=slas,
+        repeat_limit=given["repeat_limit"],
+    )
+
+
+@dataclass(frozen=True)
+class StopRelease:
+    """When irreversible actions are not released to a system: its circuit is open, or its verification debt is due."""
+
+    open_circuit: bool = True
+    waiting: int | None = None
+    oldest_s: int | None = None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many readings a tenant may make in an hour and in a day before they are stretched; None is any number."""
+
+    readings_per_hour: int | None = None
+    readings_per_day: int | None = None
+
+
+def stop_release(document: Mapping[str, Any]) -> StopRelease:
+    """What a verification policy says about releasing to a system that cannot be verified."""
+    return StopRelease(**document.get("stop_release", {}))
+
+
+def budget(document: Mapping[str, Any]) -> Budget:
+    """What a verification policy lets readings cost."""
+    return Budget(**document.get("budget", {}))
+
+
+BUILT_IN_NUMBERS = numbers({})

@@ -1,0 +1,66 @@
+"""Which version of a tool's contract is used: pure.
+
+1. Where an agent's registration names a version (`1.4.0`) or a range (`1.x`, `1.4.x`, `*`), the newest one in force
+   that it covers. Only so does a weaker version reach an agent.
+2. Where it names none, the versions are followed from the first on, and a version that is weaker than the one reached
+   so far is passed over. One that is as strong again is followed again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.weakenings import weakenings
+from ledger.record.rules.refusals import Refused
+
+_RANGE = re.compile(r"\*|[0-9A-Za-z][0-9A-Za-z.+-]{0,63}")
+
+
+class BadRange(Refused):
+    """A version or a range is like 1.4.0, 1.4.x, 1.x or *."""
+
+    code = "BAD_RANGE"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Step:
+    """A version in force: which one it was compared with when it was sent, and whether it was weaker than that."""
+
+    version: str
+    compared_with: str
+    is_weaker: bool
+    contract: Callable[[], Contract]
+
+
+def check_range(wanted: str) -> None:
+    """Refuse what is no version and no range."""
+    if not _RANGE.fullmatch(wanted):
+        raise BadRange
+
+
+def covers(wanted: str, version: str) -> bool:
+    """Whether a version is the one that was named, or in the range."""
+    if wanted.endswith(".x"):
+        return version.startswith(wanted[:-1])
+    return wanted in ("*", version)
+
+
+def choose(steps: Sequence[Step], wanted: str) -> int | None:
+    """The place of the version that is used, of versions in force from the oldest to the newest; None where none is."""
+    if wanted:
+        return next((place for place in reversed(range(len(steps))) if covers(wanted, steps[place].version)), None)
+    reached: int | None = None
+    for place, step in enumerate(steps):
+        if reached is None or _follows(steps[reached], step):
+            reached = place
+    return reached
+
+
+def _follows(reached: Step, step: Step) -> bool:
+    if step.compared_with in ("", reached.version):
+        return not step.is_weaker
+    return not weakenings(reached.contract(), step.contract())

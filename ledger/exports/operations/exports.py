@@ -1,0 +1,400 @@
+"""Exports: asked for by a person, made piece by piece, and on record from the request to each download.
+
+A piece is one file of lines, written whole and then counted in one transaction. If a worker dies before the commit,
+the piece is written again, over the old one; if it dies after, the next piece is next: nothing is lost and nothing is
+there twice. Putting the pieces together can be repeated as often as it takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.db import DatabaseError
+
+from ledger.db import tenancy
+from ledger.exports import queries
+from ledger.exports.operations import bundles as files
+from ledger.exports.rules import bundles, export_requests
+from ledger.log.operations import anchoring
+from ledger.log.queries import log
+from ledger.log.rules import tiles
+from ledger.log.rules.merkle import leaf_hash
+from ledger.models import Export
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.refusals import Refused
+from ledger.retention import queries as retention_queries
+from ledger.verification.queries import storage
+
+logger = logging.getLogger(__name__)
+PIECE = 512
+KEPT = timedelta(days=7)
+PATIENCE = timedelta(minutes=1)
+GIVEN_UP = timedelta(days=1)
+MOST_RUNNING = 10
+
+
+class TooManyExports(Refused):
+    """Too many exports are being made; wait until one is done."""
+
+    code = "TOO_MANY_EXPORTS"
+
+
+class NoSuchExport(Refused):
+    """There is no such export here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class NotFinished(Refused):
+    """The export is not finished, or its result has been removed."""
+
+    code = "NOT_FINISHED"
+
+
+class ParquetUnavailable(Refused):
+    """Parquet needs the package duckdb, which is not here; ask for JSON lines, or install the extra `export`."""
+
+    code = "PARQUET_UNAVAILABLE"
+    status = 422
+
+
+def request(*, tenant_id: UUID, wanted: Mapping[str, Any], by: ledger.Actor, at: datetime) -> Export:
+    """Put an export on record; a worker makes it."""
+    asked = export_requests.checked(wanted)
+    if asked["format"] == "parquet" and not files.has_parquet():
+        raise ParquetUnavailable
+    if len(queries.running_exports(tenant_id)) >= MOST_RUNNING:
+        raise TooManyExports
+    head = ledger.append(
+        ledger.Head(tenant_id=tenant_id, id=ledger.new_id(at), kind="export"),
+        ledger.Happening(kind="export_requested", to="REQUESTED", detail=asked),
+        actor=by,
+        at=at,
+    )
+    assert head.event_id is not None
+    return Export.objects.create(
+        tenant_id=tenant_id,
+        id=head.id,
+        state="REQUESTED",
+        wanted=asked,
+        event_id=head.event_id,
+        requested_by=by.id,
+        requester_kind=by.kind,
+        requested_at=at,
+    )
+
+
+def advance(
+    *,
+    tenant_id: UUID,
+    export_id: UUID,
+    clock: Callable[[], datetime],
+    keys: Callable[[UUID], bytes] = lambda _: b"{}\n",
+) -> bool:
+    """One piece of an export, or its end; False where there is nothing to do for us now.
+
+    `keys` tells the public keys that the bundle shows for information.
+    """
+    _have_vouched(tenant_id, export_id, clock)
+    with tenancy(tenant_id):
+        at = clock()
+        row = (
+            Export.objects.select_for_update(skip_locked=True)
+            .filter(tenant_id=tenant_id, id=export_id, state="REQUESTED")
+            .first()
+        )
+        if row is None:
+            return False
+        if row.log == 0:
+            return _begin(row, at=at)
+        head = _head(tenant_id, row.log)
+        if row.done < row.end:
+            _make_piece(row, head)
+        else:
+            _finish(row, head, keys, at=at)
+        return True
+
+
+def _have_vouched(tenant_id: UUID, export_id: UUID, clock: Callable[[], datetime]) -> None:
+    """Before the end, outsiders vouch for the newest checkpoint; where they do not, the bundle says so."""
+    if settings.COUNTERFOIL_WITNESSES is None and settings.COUNTERFOIL_TSA_URL is None:
+        return
+    with tenancy(tenant_id):
+        row = queries.export(tenant_id, export_id)
+    if row is None or row.state != "REQUESTED" or row.log == 0 or row.done < row.end:
+        return
+    try:
+        anchoring.anchor(tenant_id=tenant_id, clock=clock, at_once=True)
+    except (DatabaseError, Refused):
+        logger.exception("outsiders could not be asked to vouch for export %s", export_id)
+
+
+def fetch(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
+    """The finished bundle; who fetched it is on record."""
+    row = queries.export(tenant_id, export_id)
+    if row is None:
+        raise NoSuchExport
+    file = _folder(tenant_id) / f"{export_id}.zip"
+    if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at) or not file.exists():
+        raise NotFinished
+    head = ledger.lock(tenant_id=tenant_id, subject_id=export_id, kind="export")
+    ledger.append(head, ledger.Happening(kind="export_fetched"), actor=by, at=at)
+    return file
+
+
+def remove_ended(*, tenant_id: UUID, at: datetime) -> int:
+    """Remove the files of exports that have run out or failed; how many there were."""
+    with tenancy(tenant_id):
+        ended = queries.ended_exports(tenant_id, at=at)
+    removed = 0
+    for export_id in ended:
+        file, staged = _folder(tenant_id) / f"{export_id}.zip", _staged(tenant_id, export_id)
+        removed += file.exists() or staged.exists()
+        file.unlink(missing_ok=True)
+        shutil.rmtree(staged, ignore_errors=True)
+    return removed
+
+
+# The beginning: what the range is
+
+
+def _begin(row: Export, *, at: datetime) -> bool:
+    """Fix the range; False while the log is not signed far enough, and it is worth waiting."""
+    wanted, waited = row.wanted, at - row.requested_at
+    head = next((h for h in log.logs(row.tenant_id) if wanted["log"] in (None, h.number)), None)
+    if head is None or head.signed_size == 0:
+        if waited > GIVEN_UP:
+            _fail(row, "Nothing of this log has been signed.", at=at)
+        return False
+    if wanted["to"] is None and wanted["log"] is None and waited < PATIENCE:
+        # Until now means: with this very request.
+        place = log.place(row.tenant_id, row.id, 1)
+        if place is None or not place.sealed:
+            return False
+    start = _bound(row, head, wanted["from"], otherwise=0)
+    end = _bound(row, head, wanted["to"], otherwise=head.signed_size)
+    if max(end, wanted["since"] or 0) > head.signed_size:
+        _fail(row, f"The log has only {head.signed_size} signed entries.", at=at)
+    elif start >= end:
+        _fail(row, "There is nothing in this range.", at=at)
+    else:
+        Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
+            log=head.number, start=start, end=end, done=start
+        )
+    return True
+
+
+def _bound(row: Export, head: log.LogHead, said: Any, *, otherwise: int) -> int:
+    if said is None:
+        return otherwise
+    time = export_requests.instant_of(said)
+    if time is None:
+        return int(said)
+    return queries.index_at(row.tenant_id, head.number, time, size=head.signed_size)
+
+
+def _fail(row: Export, reason: str, *, at: datetime) -> None:
+    head = ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
+    failed = ledger.Happening(kind="export_failed", to="FAILED", detail={"reason": reason})
+    ledger.append(head, failed, actor=ledger.SYSTEM, at=at)
+    Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(state="FAILED", reason=reason, finished_at=at)
+
+
+# Pieces
+
+
+def _make_piece(row: Export, head: log.LogHead) -> None:
+    staged = _staged(row.tenant_id, row.id)
+    missing = next((n for n in range(row.chunks) if not (staged / _lines(n)).exists()), None)
+    if missing is not None:
+        # Pieces that were made elsewhere, or removed, are made again from the first that is not here.
+        restart = {"done": row.start, "chunks": 0, "withheld": 0}
+        Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**restart)
+        return
+    piece = Piece(row, head, row.done, min(row.done + PIECE, row.end))
+    lines = list(piece.lines())
+    files.write(staged / _lines(row.chunks), b"".join(lines))
+    if row.wanted["format"] in files.TABLES:
+        files.TABLES[row.wanted["format"]](staged / _lines(row.chunks), staged / _table(row, row.chunks))
+    Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
+        done=piece.end, chunks=row.chunks + 1, withheld=row.withheld + piece.withheld
+    )
+
+
+@dataclass
+class Piece:
+    """The lines of a few indexes."""
+
+    row: Export
+    head: log.LogHead
+    start: int
+    end: int
+    withheld: int = 0
+    erased: Mapping[UUID, Any] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[bytes]:
+        """Every index of the piece, in order."""
+        tenant_id, number = self.row.tenant_id, self.head.number
+        told = queries.told(tenant_id, number, self.start, self.end)
+        shown = self._shown(told)
+        kept = queries.kept(tenant_id, [told[index] for index in shown])
+        leaves = queries.leaves(tenant_id, number, self.start, self.end)
+        self.erased = retention_queries.erased_among(tenant_id, {each.subject_id for each in told.values()})
+        pruned = retention_queries.pruned_among(tenant_id, number, range(self.start, self.end))
+        run: list[bytes] = []
+        for index in range(self.start, self.end):
+            if index in told and index not in shown and index in leaves:
+                run.append(leaves[index])
+                continue
+            yield from self._flush(index, run)
+            if index in kept:
+                data = kept[index].envelope
+                opened = self._opened(told[index], kept[index])
+                yield bundles.event_line(index, leaves.get(index) or leaf_hash(data), data, opened)
+            elif index in leaves:
+                by = pruned.get(index)
+                yield bundles.lost_line(index, leaves[index], str(by) if by is not None else None)
+        yield from self._flush(self.end, run)
+
+    def _flush(self, index: int, run: list[bytes]) -> Iterator[bytes]:
+        yield from bundles.withheld_lines(index - len(run), run)
+        self.withheld += len(run)
+        run.clear()
+
+    def _shown(self, told: Mapping[int, export_requests.Told]) -> set[int]:
+        filters = self.row.wanted["filters"]
+        subjects = queries.chosen(self.row.tenant_id, (each.subject_id for each in told.values()), filters)
+        return {
+            index
+            for index, each in told.items()
+            if each.subject_id == self.row.id or export_requests.discloses(filters, each, subjects)
+        }
+
+    def _opened(self, told: export_requests.Told, kept: queries.Kept) -> list[bundles.Opened]:
+        """What became of each commitment of an event; none where its envelope cannot be read."""
+        try:
+            promises = [(each["purpose"], each["pointer"]) for each in orjson.loads(kept.envelope)["commitments"]]
+        except (ValueError, KeyError, TypeError):
+            return []
+        own = {"entry": (kept.entry_salt, kept.entry), "detail": (kept.detail_salt, kept.detail)}
+        gone = self._gone(told)
+        evidence = self._evidence([pointer for _, pointer in promises if storage.is_uuid(str(pointer))])
+        found = [
+            evidence.get(pointer, bundles.Opened()) if pointer else bundles.Opened(*own.get(purpose, (None, None)))
+            for purpose, pointer in promises
+        ]
+        return [each if each.gone or each.data is not None else gone for each in found]
+
+    def _gone(self, told: export_requests.Told) -> bundles.Opened:
+        """Why something of an event is not there: it was erased, or nobody knows."""
+        erased = self.erased.get(told.subject_id)
+        if erased is None or told.seq > erased.seq:
+            return bundles.Opened()
+        return bundles.Opened(gone="erased", by=str(erased.erasure_id))
+
+    def _evidence(self, pointers: list[str]) -> dict[str, bundles.Opened]:
+        if not pointers:
+            return {}
+        stored = storage.stored_evidence(self.row.tenant_id, pointers)
+        if not self.row.wanted["payloads"]:
+            withheld = bundles.Opened(gone="withheld")
+            return {pointer: withheld for pointer, each in stored.items() if not each.emptied}
+        return {pointer: bundles.Opened(each.salt, each.data) for pointer, each in stored.items()}
+
+
+# The end: everything in one file
+
+
+def _finish(row: Export, head: log.LogHead, keys: Callable[[UUID], bytes], *, at: datetime) -> None:
+    folder, staged = _folder(row.tenant_id), _staged(row.tenant_id, row.id)
+    proven = _proofs(row, head)
+    parts: dict[str, bytes | Path] = {
+        "README.txt": files.README.encode(),
+        "verify_bundle.py": files.verifier(),
+        "keys.json": keys(row.tenant_id),
+        **proven,
+        **{f"events/{n:06}.jsonl": staged / _lines(n) for n in range(row.chunks)},
+    }
+    if row.wanted["format"] in files.TABLES:
+        parts |= {f"tables/{_table(row, n)}": staged / _table(row, n) for n in range(row.chunks)}
+    manifest = bundles.manifest(
+        origin=head.origin,
+        within=bundles.Range(row.start, row.end),
+        withheld=row.withheld,
+        request=_request(row),
+        files=[files.member(name, part) for name, part in parts.items()],
+    )
+    size, sha256 = files.pack(folder / f"{row.id}.zip", {"manifest.json": manifest, **parts})
+    made = {"from": row.start, "to": row.end, "withheld": row.withheld, "size": size, "sha256": sha256}
+    subject = ledger.lock(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
+    finished = ledger.Happening(kind="export_finished", to="FINISHED", detail=made)
+    ledger.append(subject, finished, actor=ledger.SYSTEM, at=at)
+    Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
+        state="FINISHED", size=size, sha256=sha256, finished_at=at, expires_at=at + KEPT
+    )
+    shutil.rmtree(staged, ignore_errors=True)
+
+
+def _request(row: Export) -> dict[str, Any]:
+    said = {name: row.wanted[name] for name in ("from", "to", "filters", "format", "payloads")}
+    by = f"{row.requester_kind}/{row.requested_by}"
+    return {"id": str(row.id), "event": str(row.event_id), "by": by, "at": instant(row.requested_at), **said}
+
+
+def _proofs(row: Export, head: log.LogHead) -> dict[str, bytes]:
+    """Checkpoints, time stamps, and what leads from the range to the newest of them."""
+    tenant_id, number, since = row.tenant_id, head.number, row.wanted["since"]
+    least = max(row.end, since or 0)
+    newest = queries.anchored(tenant_id, number, least=least) or head.signed_size
+    wanted = {newest, queries.anchored(tenant_id, number), queries.signed_before(tenant_id, number, row.start), since}
+    notes = {size: queries.note(tenant_id, head, size) for size in sorted(size for size in wanted if size)}
+    if notes[newest] is None:
+        newest = head.signed_size
+        notes[newest] = queries.note(tenant_id, head, newest)
+    signed = {size: note for size, note in notes.items() if note is not None and size <= newest}
+    parts = {f"checkpoints/{size}": note for size, note in signed.items()}
+    outside = {size for size in {*signed, since or 0} if 0 < size < row.start or row.end < size < newest}
+    for size in sorted(outside):
+        found = log.tiles(tenant_id, number, tiles.tiles_for_consistency(size, newest))
+        parts[f"consistency/{size}.json"] = bundles.consistency(tiles.prove_consistency(size, newest, found))
+    stamps: dict[int, int] = {}
+    for size, evidence in queries.stamps(tenant_id, number, signed):
+        stamps[size] = stamps.get(size, 0) + 1
+        parts[f"timestamps/{size}-{stamps[size]}.tsr"] = evidence
+    sides = bundles.blocks(0, row.start), bundles.blocks(row.end, newest)
+    found = log.tiles(tenant_id, number, bundles.tiles_of(sides[0]) | bundles.tiles_of(sides[1]))
+    return parts | {"proof.json": bundles.proof(*(bundles.hashes_of(side, found) for side in sides))}
+
+
+def _head(tenant_id: UUID, number: int) -> log.LogHead:
+    return next(each for each in log.logs(tenant_id) if each.number == number)
+
+
+def _folder(tenant_id: UUID) -> Path:
+    folder = Path(settings.COUNTERFOIL_EXPORTS) / tenant_id.hex
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
+
+
+def _staged(tenant_id: UUID, export_id: UUID) -> Path:
+    return _folder(tenant_id) / f"{export_id}.parts"
+
+
+def _lines(number: int) -> str:
+    return f"{number:06}.jsonl"
+
+
+def _table(row: Export, number: int) -> str:
+    return f"{number:06}.{row.wanted['format']}"

@@ -1,0 +1,153 @@
+"""What an exported bundle is made of: lines, proofs, contents. docs/ledger.md describes the format (R-HO-12).
+
+1. One line for each index of the range, in order: an event with its envelope, or a run of leaf hashes that are
+   withheld, or the leaf hash of an event that is lost. Nothing between them is left out (P7).
+2. Each commitment of a disclosed event is answered in its order: opened with its salt, or said to be gone, and why.
+3. `blocks` names the complete subtrees before and after the range, in order; their hashes and those of the range lead
+   to the root of the checkpoint (RFC 6962 section 2.1).
+4. The manifest lists every other member with size and SHA-256, and claims nothing that is not checked elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from ledger.log.rules.merkle import HASH_BYTES, root_of
+from ledger.log.rules.tiles import HEIGHT, Tile
+
+FORMAT = "counterfoil-bundle"
+VERSION = 1
+LONGEST_RUN = 256
+Block = tuple[int, int]
+
+
+class Opened(NamedTuple):
+    """What became of one commitment: its salt and bytes, or a word why they are not here (erased, withheld, lost)."""
+
+    salt: bytes | None = None
+    data: bytes | None = None
+    gone: str = ""
+    by: str | None = None
+
+
+class Member(NamedTuple):
+    """A file of a bundle."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class Range(NamedTuple):
+    """The indexes from `start` up to, not with, `end`."""
+
+    start: int
+    end: int
+
+
+def event_line(index: int, leaf: bytes, envelope: bytes, opened: Sequence[Opened]) -> bytes:
+    """The line of a disclosed event (rules 1 and 2)."""
+    spelling, text = _spelt("envelope", envelope)
+    return _line({"index": index, "leaf": leaf.hex(), spelling: text, "open": [_opened(each) for each in opened]})
+
+
+def withheld_lines(start: int, leaves: Sequence[bytes]) -> Iterator[bytes]:
+    """The lines of a run of withheld events, from index `start` on."""
+    for at in range(0, len(leaves), LONGEST_RUN):
+        yield _line({"index": start + at, "leaves": [leaf.hex() for leaf in leaves[at : at + LONGEST_RUN]]})
+
+
+def lost_line(index: int, leaf: bytes, pruned_by: str | None = None) -> bytes:
+    """The line of an event that was sealed and is not there any more; under which policy it was pruned, if it was."""
+    said = {"lost": "event"} if pruned_by is None else {"lost": "pruned", "by": pruned_by}
+    return _line({"index": index, "leaf": leaf.hex(), **said})
+
+
+def proof(left: Sequence[bytes], right: Sequence[bytes]) -> bytes:
+    """The hashes of the blocks before and after the range (rule 3)."""
+    return _line({"left": [each.hex() for each in left], "right": [each.hex() for each in right]})
+
+
+def consistency(hashes: Sequence[bytes]) -> bytes:
+    """A consistency proof from an older checkpoint to the newest of the bundle."""
+    return _line({"hashes": [each.hex() for each in hashes]})
+
+
+def manifest(
+    *, origin: str, within: Range, withheld: int, request: Mapping[str, Any], files: Sequence[Member]
+) -> bytes:
+    """The first member of a bundle (rule 4)."""
+    return _line(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "origin": origin,
+            "from": within.start,
+            "to": within.end,
+            "withheld": withheld,
+            "request": dict(request),
+            "files": [each._asdict() for each in files],
+        }
+    )
+
+
+def blocks(start: int, end: int) -> list[Block]:
+    """(first leaf, height) of the widest complete subtrees that make up a range of leaves, in order (rule 3)."""
+    found: list[Block] = []
+    while start < end:
+        height = (end - start).bit_length() - 1
+        if start:
+            height = min(height, (start & -start).bit_length() - 1)
+        found.append((start, height))
+        start += 1 << height
+    return found
+
+
+def tiles_of(wanted: Iterable[Block]) -> frozenset[Tile]:
+    """The tiles in which these blocks stand."""
+    return frozenset(_place(block)[0] for block in wanted)
+
+
+def hashes_of(wanted: Iterable[Block], tiles: Mapping[Tile, bytes]) -> list[bytes]:
+    """The hashes of these blocks, from the tiles that `tiles_of` names."""
+    return [_hash(block, tiles) for block in wanted]
+
+
+def _hash(block: Block, tiles: Mapping[Tile, bytes]) -> bytes:
+    tile, first = _place(block)
+    count = 1 << block[1] % HEIGHT
+    content = tiles[tile][first * HASH_BYTES : (first + count) * HASH_BYTES]
+    if len(content) != count * HASH_BYTES:
+        raise ValueError("a tile is narrower than the log says")
+    return root_of(content[at : at + HASH_BYTES] for at in range(0, len(content), HASH_BYTES))
+
+
+def _place(block: Block) -> tuple[Tile, int]:
+    start, height = block
+    level = height // HEIGHT
+    number = start >> HEIGHT * level
+    return Tile(level, number >> HEIGHT), number % (1 << HEIGHT)
+
+
+def _opened(each: Opened) -> dict[str, str]:
+    if each.gone or each.salt is None or each.data is None:
+        said = {"gone": each.gone or "lost"}
+        return {**said, "by": each.by} if each.by is not None else said
+    spelling, text = _spelt("text", each.data)
+    return {"salt": base64.b64encode(each.salt).decode(), spelling: text}
+
+
+def _spelt(name: str, data: bytes) -> tuple[str, str]:
+    """Text where it is text, which a person can read; base64 otherwise."""
+    try:
+        return name, data.decode()
+    except UnicodeDecodeError:
+        return "base64", base64.b64encode(data).decode()
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

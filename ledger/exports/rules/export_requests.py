@@ -1,0 +1,103 @@
+"""What an export may be asked for, and which events a filter discloses (R-LE-21, R-UI-14).
+
+1. `from` and `to` are indexes of the log or times; what is left out is the beginning and now. An index `to` is not
+   part of the range.
+2. A filter names members of `FILTERS`, each with a text. What it does not choose is withheld: its leaf hash stays, so
+   that the range stays complete (P7).
+3. What happened to the log itself, to the passkeys that sign votes, and what was erased and why, is never withheld:
+   without it nobody could verify the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.record.rules.refusals import Refused
+
+FORMATS = ("jsonl", "csv", "parquet")
+OF_ACTIONS = ("action", "state", "tool", "agent", "session", "run", "side_effect_class", "discrepancy", "target", "q")
+OF_EVENTS = ("kind", "subject_kind", "subject", "actor")
+FILTERS = (*OF_ACTIONS, *OF_EVENTS)
+NEVER_WITHHELD = frozenset({"log", "erasure", "retention", "approver_key"})
+_IDS = ("action", "session", "subject", "actor")
+
+
+class BadExport(Refused):
+    """The export cannot be made as it was asked for."""
+
+    code = "BAD_EXPORT"
+    status = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of an event without opening it."""
+
+    index: int
+    subject_id: UUID
+    seq: int
+    subject_kind: str
+    kind: str
+    actor_id: UUID | None
+
+
+def checked(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The request as it is recorded, every member of it there; refuses what means nothing (rules 1 and 2)."""
+    request: dict[str, Any] = {"from": None, "to": None, "since": None, "log": None}
+    request |= {"filters": {}, "format": "jsonl", "payloads": True}
+    request |= {name: value for name, value in wanted.items() if value is not None}
+    start, end = request["from"], request["to"]
+    if type(start) is int and type(end) is int and start >= end:
+        raise BadExport("The range is empty: from must be below to.")
+    for bound in (start, end):
+        _check_bound(bound)
+    if request["format"] not in FORMATS:
+        raise BadExport(f"The format is one of: {', '.join(FORMATS)}.")
+    for name, value in dict(request["filters"]).items():
+        _check_filter(name, value)
+    return request
+
+
+def discloses(filters: Mapping[str, str], told: Told, chosen: Collection[UUID]) -> bool:
+    """Whether a filter discloses an event; `chosen` are the subjects that its members about actions choose."""
+    if told.subject_kind in NEVER_WITHHELD:
+        return True
+    said = {"kind": told.kind, "subject_kind": told.subject_kind}
+    said |= {"subject": str(told.subject_id), "actor": str(told.actor_id)}
+    if any(said[name] != filters[name] for name in OF_EVENTS if name in filters):
+        return False
+    return told.subject_id in chosen or not any(name in filters for name in OF_ACTIONS)
+
+
+def instant_of(bound: Any) -> datetime | None:
+    """The time that a bound names, if it is one."""
+    return datetime.fromisoformat(bound) if isinstance(bound, str) else None
+
+
+def _check_bound(bound: Any) -> None:
+    if bound is None or (type(bound) is int and bound >= 0):
+        return
+    try:
+        is_aware = type(bound) is str and datetime.fromisoformat(bound).tzinfo is not None
+    except ValueError:
+        is_aware = False
+    if not is_aware:
+        raise BadExport("from and to are indexes of the log, or times with their zone.")
+
+
+def _check_filter(name: str, value: Any) -> None:
+    if name not in FILTERS:
+        raise BadExport(f"There is no filter {name[:40]}; there are: {', '.join(FILTERS)}.")
+    if type(value) is not str or not 0 < len(value) <= 512:
+        raise BadExport(f"The filter {name} must be a text.")
+    if name in _IDS:
+        try:
+            same = str(UUID(value)) == value
+        except ValueError:
+            same = False
+        if not same:
+            raise BadExport(f"The filter {name} must be an id.")

@@ -1,0 +1,192 @@
+"""What is known of a tenant's logs: their heads, their tiles, and where an event stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from ledger.db import ask
+from ledger.log.rules.tiles import Tile
+from ledger.models import Alarm
+from ledger.record.rules import envelope
+
+MANY = 4096
+"""More events than this without a leaf, and nothing irreversible is released (ledger_and_binding.md 3.4)."""
+LATE_S = 5.0
+"""An event without a signed place for longer than this, and nothing irreversible is released."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """A log as its rows say it is: its tree, and the newest checkpoint that was signed over it."""
+
+    number: int
+    id: UUID
+    origin: str
+    opened_at: datetime
+    size: int
+    root: bytes
+    integrated_at: datetime
+    signed_size: int
+    signed_at: datetime | None
+    note: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an event stands in its log, and whether a signed checkpoint covers it."""
+
+    log: int
+    index: int
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the log is behind the record: events without a leaf, and the seconds that the oldest has waited.
+
+    `unsigned_s` is how long leaves wait for a signature; None where none does.
+    """
+
+    waiting: int
+    oldest_s: float | None
+    unsigned_s: float | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the log is too far behind for anything irreversible."""
+        return self.waiting > MANY or max(self.oldest_s or 0.0, self.unsigned_s or 0.0) > LATE_S
+
+
+def waiting(*, but: Iterable[UUID] = (), limit: int = MANY) -> dict[UUID, list[int]]:
+    """The events that wait for a leaf, oldest first, as positions in the queue by tenant; `but` are passed over."""
+    found: dict[UUID, list[int]] = {}
+    rows = ask(
+        "SELECT position, tenant_id FROM ledger_pending WHERE tenant_id <> ALL($1::uuid[]) ORDER BY position LIMIT $2",
+        *(list(but), limit),
+    )
+    for position, tenant_id in rows:
+        found.setdefault(tenant_id, []).append(position)
+    return found
+
+
+def logs(tenant_id: UUID) -> list[LogHead]:
+    """Every log of a tenant, the newest first."""
+    return [
+        LogHead(*row)
+        for row in ask(
+            "SELECT l.number, l.id, l.origin, l.opened_at, t.size, t.root, t.integrated_at, t.signed_size, t.signed_at,"
+            " t.note FROM ledger_log l JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.number"
+            " WHERE l.tenant_id = $1 ORDER BY l.number DESC",
+            tenant_id,
+        )
+    ]
+
+
+def newest(tenant_id: UUID) -> LogHead | None:
+    """The log that is written now, or None before the sequencer has opened the first."""
+    return next(iter(logs(tenant_id)), None)
+
+
+def tiles(tenant_id: UUID, log: int, wanted: Iterable[Tile]) -> dict[Tile, bytes]:
+    """These tiles as they are stored; one may hold more hashes than a smaller size had."""
+    places = sorted(wanted)
+    rows = ask(
+        "SELECT t.level, t.index, t.hashes FROM unnest($3::smallint[], $4::bigint[]) w(level, index)"
+        " JOIN ledger_tile t ON t.tenant_id = $1 AND t.log = $2 AND t.level = w.level AND t.index = w.index",
+        *(tenant_id, log, [tile.level for tile in places], [tile.index for tile in places]),
+    )
+    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+def places(tenant_id: UUID, subject_id: UUID) -> dict[int, Place]:
+    """Where each event of a subject stands, by its number; one that is not there yet has no place."""
+    rows = ask(
+        "SELECT l.seq, l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
+        " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
+        " WHERE l.tenant_id = $1 AND l.subject_id = $2",
+        *(tenant_id, subject_id),
+    )
+    return {seq: Place(log, index, sealed) for seq, log, index, sealed in rows}
+
+
+def place(tenant_id: UUID, subject_id: UUID, seq: int) -> Place | None:
+    """Where one event stands."""
+    rows = ask(
+        "SELECT l.log, l.index, l.index < t.signed_size FROM ledger_leaf l"
+        " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
+        " WHERE l.tenant_id = $1 AND l.subject_id = $2 AND l.seq = $3",
+        *(tenant_id, subject_id, seq),
+    )
+    return Place(*rows[0]) if rows else None
+
+
+def is_sealed(tenant_id: UUID, subject_id: UUID) -> bool:
+    """Whether a signed checkpoint covers everything that has happened to a subject.
+
+    Its newest event speaks for those before: an event stands behind those that were committed before it began.
+    """
+    rows = ask(
+        "SELECT l.index < t.signed_size FROM ledger_subject s"
+        " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"
+        " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
+        " WHERE s.tenant_id = $1 AND s.id = $2",
+        *(tenant_id, subject_id),
+    )
+    return bool(rows) and bool(rows[0][0])
+
+
+def sealed_of(tenant_id: UUID, subject_ids: list[UUID]) -> set[UUID]:
+    """Those of the subjects that `is_sealed` holds for."""
+    rows = ask(
+        "SELECT s.id FROM ledger_subject s"
+        " JOIN ledger_leaf l ON l.tenant_id = s.tenant_id AND l.subject_id = s.id AND l.seq = s.seq"
+        " JOIN ledger_tip t ON t.tenant_id = l.tenant_id AND t.log = l.log"
+        " WHERE s.tenant_id = $1 AND s.id = ANY($2::uuid[]) AND l.index < t.signed_size",
+        *(tenant_id, subject_ids),
+    )
+    return {row[0] for row in rows}
+
+
+def backlog() -> Lag:
+    """What waits for a leaf, of all tenants, by the clock of the database: one sequencer serves everybody."""
+    return Lag(*_queue("TRUE", MANY + 1), None)
+
+
+def lag(tenant_id: UUID) -> Lag:
+    """How far the log of one tenant is behind, by the clock of the database; nobody waits for another's log."""
+    unsigned = ask(
+        "SELECT extract(epoch FROM clock_timestamp() - integrated_at)::float8 FROM ledger_tip"
+        " WHERE tenant_id = $1 AND signed_size < size ORDER BY log DESC LIMIT 1",
+        tenant_id,
+    )
+    waiting, oldest = _queue("tenant_id = $2", MANY + 1, tenant_id)
+    return Lag(waiting, oldest, unsigned[0][0] if unsigned else None)
+
+
+def _queue(where: LiteralString, *values: object) -> tuple[int, float | None]:
+    [(count, age)] = ask(
+        "SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8"
+        f" FROM (SELECT at FROM ledger_pending WHERE {where} ORDER BY position LIMIT $1) waiting",
+        *values,
+    )
+    return count, age
+
+
+def keys_named(tenant_id: UUID, log_id: UUID) -> set[tuple[str, str]]:
+    """What the events of a log have said of keys: (kind of event, digest of the vkey).
+
+    A key under which the log was opened counts as introduced by `key_rotated`.
+    """
+    rows = ask("SELECT kind, envelope FROM ledger_event WHERE tenant_id = $1 AND subject_id = $2", tenant_id, log_id)
+    said = ((kind, envelope.parse(bytes(data)).digests.get("log_key")) for kind, data in rows)
+    return {("key_rotated" if kind in ("log_opened", "restored") else kind, key) for kind, key in said if key}
+
+
+def alarms(tenant_id: UUID, *, closed: bool = False, limit: int = 100) -> list[Alarm]:
+    """The alarms about the record that stand, or those that were closed; the newest first."""
+    found = Alarm.objects.filter(tenant_id=tenant_id, closed_at__isnull=not closed)
+    return list(found.order_by("-raised_at")[:limit])

@@ -1,0 +1,134 @@
+"""What the check of a whole log reads: leaves with their events, tiles, and the checkpoints that were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from uuid import UUID
+
+import orjson
+import psycopg
+from django.db import connection
+
+from ledger.db import ask
+from ledger.log.rules.log_check import BLOCK, Row
+from ledger.log.rules.tiles import WIDTH, Tile
+
+_STREAMED = 1000
+_OTHER_WAYS = ("enable_hashjoin", "enable_mergejoin", "enable_memoize")
+
+
+def leaves(tenant_id: UUID, log: int, places: range) -> Generator[Row]:
+    """These leaves in order, each with the bytes and the hash of its event; read as they come, never held."""
+    connection.ensure_connection()
+    # One look-up per leaf, by the whole key: events were written in nearly this order, so their pages are at hand.
+    # Whatever else the planner thinks of gathers, sorts or remembers rows that come once.
+    ask("SELECT set_config(name, 'off', true) FROM unnest($1::text[]) name", list(_OTHER_WAYS))
+    ask("SET LOCAL max_parallel_workers_per_gather = 0")
+    with connection.wrap_database_errors:
+        cursor = psycopg.RawCursor(connection.connection)
+        yield from cursor.stream(
+            "SELECT l.index,"
+            " CASE WHEN e.envelope IS NULL AND x.pruned_by IS NOT NULL THEN ''::bytea ELSE e.envelope END,"
+            " CASE WHEN e.envelope IS NULL AND x.pruned_by IS NOT NULL THEN (SELECT substr(t.hashes,"
+            " (l.index % 256)::integer * 32 + 1, 32) FROM ledger_tile t WHERE t.tenant_id = $1 AND t.log = $2"
+            " AND t.level = 0 AND t.index = l.index / 256) ELSE e.entry_hash END"
+            " FROM ledger_leaf l LEFT JOIN ledger_event e"
+            " ON e.tenant_id = $1 AND e.subject_id = l.subject_id AND e.seq = l.seq"
+            " LEFT JOIN ledger_erased x ON e.seq IS NULL AND x.tenant_id = $1 AND x.subject_id = l.subject_id"
+            " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4 ORDER BY l.index",
+            (tenant_id, log, places.start, places.stop),
+            binary=True,
+            size=_STREAMED,
+        )
+
+
+def tiles_of(tenant_id: UUID, log: int, places: range) -> dict[Tile, bytes]:
+    """The tiles of levels 0 and 1 over the leaves of one block."""
+    rows = ask(
+        "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2"
+        " AND (level = 0 AND index >= $3 AND index < $4 OR level = 1 AND index = $5)",
+        *(tenant_id, log, places.start // WIDTH, -(-places.stop // WIDTH), places.start // BLOCK),
+    )
+    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+def tiles_above(tenant_id: UUID, log: int) -> dict[Tile, bytes]:
+    """The tiles of level 2 and above: one for every sixteen million leaves."""
+    rows = ask(
+        "SELECT level, index, hashes FROM ledger_tile WHERE tenant_id = $1 AND log = $2 AND level >= 2",
+        *(tenant_id, log),
+    )
+    return {Tile(level, index): bytes(hashes) for level, index, hashes in rows}
+
+
+def notes(tenant_id: UUID, log: int) -> list[bytes]:
+    """Every checkpoint that was kept, the smallest first, and at last the newest."""
+    rows = ask(
+        "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2"
+        " UNION SELECT signed_size, note FROM ledger_tip WHERE tenant_id = $1 AND log = $2 AND note IS NOT NULL"
+        " ORDER BY size",
+        *(tenant_id, log),
+    )
+    return [bytes(note) for _, note in rows]
+
+
+def notes_after(tenant_id: UUID, log: int, after: int, *, limit: int) -> list[tuple[int, bytes]]:
+    """The next checkpoints that were kept, with the sizes under which they stand."""
+    rows = ask(
+        "SELECT size, note FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND size > $3"
+        " ORDER BY size LIMIT $4",
+        *(tenant_id, log, after, limit),
+    )
+    return [(size, bytes(note)) for size, note in rows]
+
+
+def missing_checkpoint(tenant_id: UUID, log: int) -> int | None:
+    """The size of a checkpoint that was kept and is not there any more; None where none is missing.
+
+    Each that is kept names the one before it, and the tip the newest. Those from before they did are not asked.
+    """
+    rows = ask(
+        "SELECT before FROM (SELECT size, before, lag(size) OVER (ORDER BY size) AS found FROM ledger_checkpoint"
+        " WHERE tenant_id = $1 AND log = $2) c WHERE before <> coalesce(found, 0)"
+        " UNION ALL SELECT kept_size FROM ledger_tip t WHERE tenant_id = $1 AND log = $2 AND kept_size IS NOT NULL"
+        " AND NOT EXISTS (SELECT FROM ledger_checkpoint c WHERE c.tenant_id = t.tenant_id AND c.log = t.log"
+        " AND c.size = t.kept_size) LIMIT 1",
+        *(tenant_id, log),
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def vkeys(tenant_id: UUID, log_id: UUID) -> list[str]:
+    """The keys that a log's own events name: when it was opened, and whenever another one came."""
+    rows = ask(
+        "SELECT n.detail FROM ledger_event e JOIN ledger_entry n"
+        " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND n.detail IS NOT NULL ORDER BY e.seq",
+        *(tenant_id, log_id),
+    )
+    details = [orjson.loads(detail) for (detail,) in rows]
+    return [str(detail[name]) for detail in details for name in ("key", "old", "new") if name in detail]
+
+
+def without_place(tenant_id: UUID) -> tuple[UUID, int] | None:
+    """An event that neither stands in a log nor waits for it."""
+    rows = ask(
+        "SELECT e.subject_id, e.seq FROM ledger_event e WHERE e.tenant_id = $1 AND NOT EXISTS"
+        " (SELECT FROM ledger_leaf l WHERE l.tenant_id = $1 AND l.subject_id = e.subject_id AND l.seq = e.seq)"
+        " AND NOT EXISTS"
+        " (SELECT FROM ledger_pending p WHERE p.tenant_id = $1 AND p.subject_id = e.subject_id AND p.seq = e.seq)"
+        " LIMIT 1",
+        tenant_id,
+    )
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def event_at(tenant_id: UUID, log: int, index: int) -> str:
+    """What stands at a place of the log, in words; empty where nothing does."""
+    rows = ask(
+        "SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = $2 AND index = $3",
+        *(tenant_id, log, index),
+    )
+    if not rows:
+        return ""
+    return f" It is event {rows[0][1]} of {rows[0][0]}."

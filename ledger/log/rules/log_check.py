@@ -1,0 +1,206 @@
+"""The check of a whole log: every leaf hashed from its bytes, every tile rebuilt, every signed head reached.
+
+A log is walked from left to right in blocks of 65,536 leaves, the complete subtrees below one tile of level 1. A block
+needs nothing of the blocks before it, so several processes can walk several blocks at once (`walk`); what it answers
+is a few hashes, and `Summit` puts those together in order. Memory holds one tile of each level, whatever the size.
+
+What is compared, and who is named first:
+
+1. Leaves stand at 0, 1, 2 … without a gap, each of them an event that is there.
+2. The bytes of an event have the hash that is stored with them.
+3. The tiles hold these hashes, and above them the roots of what is below (C2SP tlog-tiles).
+4. The tip's root is the root of all leaves.
+5. Every checkpoint that was kept names the root that the log had at its size. An intruder who rewrote events, hashes,
+   tiles and tip in harmony is found here: behind the last checkpoint that still holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ledger.log.rules.merkle import HASH_BYTES, joined, leaf_hash, node_hash
+from ledger.log.rules.tiles import HEIGHT, WIDTH, Tile
+from ledger.record.rules.refusals import Refused
+
+BLOCK = WIDTH * WIDTH
+"""Leaves of one block."""
+
+Row = tuple[int, bytes | None, bytes | None]
+"""A leaf as it is stored: its index, and the bytes and the hash of its event, if that is there."""
+
+
+class LogBroken(Refused):
+    """What is stored is not the log that was signed."""
+
+    code = "LOG_BROKEN"
+
+    def __init__(self, index: int, what: str) -> None:
+        self.index, self.what = index, what
+        super().__init__(f"Entry {index} of the log: {what}")
+
+    def __reduce__(self) -> tuple[type[LogBroken], tuple[int, str]]:
+        # For the border of a process.
+        return LogBroken, (self.index, self.what)
+
+
+@dataclass(slots=True)
+class Peaks:
+    """The complete subtrees that stand side by side, from the left: height and root."""
+
+    found: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def push(self, height: int, root: bytes) -> None:
+        """One more to the right; two of a height become one of the next."""
+        while self.found and self.found[-1][0] == height:
+            root = node_hash(self.found.pop()[1], root)
+            height += 1
+        self.found.append((height, root))
+
+    def after(self, more: Iterable[tuple[int, bytes]]) -> Peaks:
+        """These with more to the right; these themselves stay as they are."""
+        following = Peaks(list(self.found))
+        for height, root in more:
+            following.push(height, root)
+        return following
+
+    @property
+    def root(self) -> bytes:
+        return joined([root for _, root in self.found])
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What came out of a block: its leaves' subtrees, and those below each size that was asked for."""
+
+    start: int
+    count: int
+    peaks: list[tuple[int, bytes]]
+    marks: dict[int, list[tuple[int, bytes]]]
+
+
+def blocks(size: int) -> list[range]:
+    """The leaves of a log in blocks."""
+    return [range(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
+
+
+def walk(places: range, rows: Iterable[Row], tiles: Mapping[Tile, bytes], marks: Sequence[int] = ()) -> Walked:
+    """Check one block; `rows` are its leaves in order, `tiles` those of levels 0 and 1 over it (rules 1 to 3)."""
+    peaks, above, stream = Peaks(), bytearray(), iter(rows)
+    reached: dict[int, list[tuple[int, bytes]]] = {}
+    wanted = sorted(set(marks), reverse=True)
+    for first in range(places.start, places.stop, WIDTH):
+        leaves = _leaves(range(first, min(first + WIDTH, places.stop)), stream)
+        _compare(Tile(0, first // WIDTH), b"".join(leaves), tiles, first)
+        while wanted and wanted[-1] < first + len(leaves):
+            size = wanted.pop()
+            reached[size] = peaks.after((0, each) for each in leaves[: size - first]).found
+        if len(leaves) == WIDTH:
+            root = _root(leaves)
+            above += root
+            peaks.push(HEIGHT, root)
+        else:
+            peaks = peaks.after((0, each) for each in leaves)
+    reached |= dict.fromkeys(wanted, peaks.found)
+    _compare(Tile(1, places.start // BLOCK), bytes(above), tiles, places.start)
+    return Walked(places.start, len(places), peaks.found, reached)
+
+
+class Summit:
+    """The blocks of a log put together in order."""
+
+    def __init__(self, tiles: Mapping[Tile, bytes], heads: Mapping[int, bytes]) -> None:
+        """`tiles` are those of level 2 and above, `heads` the roots that checkpoints name, by size."""
+        self.tiles, self.heads = tiles, heads
+        self.peaks = Peaks()
+        self.size = 0
+        self.holds = 0
+        self._levels: dict[int, list[bytes]] = {}
+        self._full: dict[int, int] = {}
+
+    def add(self, walked: Walked) -> None:
+        """The next block (rules 3 and 5)."""
+        assert walked.start == self.size
+        for size in sorted(walked.marks):
+            if self.peaks.after(walked.marks[size]).root != self.heads[size]:
+                raise LogBroken(self.holds, f"from here on the log is not the one that was signed at {size} entries.")
+            self.holds = size
+        self.peaks = self.peaks.after(walked.peaks)
+        self.size += walked.count
+        if walked.count == BLOCK:
+            self._rise(2, walked.peaks[0][1])
+
+    def finish(self, root: bytes) -> None:
+        """Refuse unless everything led to this root (rule 4)."""
+        for level, hashes in sorted(self._levels.items()):
+            self._check(level, hashes)
+        if self.peaks.root != root:
+            raise LogBroken(self.holds, "from here on the log is not the one that its tip names.")
+
+    def kept(self) -> dict[str, Any]:
+        """What it knows so far, for another run to go on from."""
+        return {
+            "size": self.size,
+            "holds": self.holds,
+            "peaks": [[height, root.hex()] for height, root in self.peaks.found],
+            "levels": {str(level): [each.hex() for each in hashes] for level, hashes in self._levels.items()},
+            "full": {str(level): count for level, count in self._full.items()},
+        }
+
+    def go_on(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what an earlier run knew."""
+        self.size, self.holds = kept["size"], kept["holds"]
+        self.peaks = Peaks([(height, bytes.fromhex(root)) for height, root in kept["peaks"]])
+        self._levels = {int(level): [bytes.fromhex(each) for each in found] for level, found in kept["levels"].items()}
+        self._full = {int(level): count for level, count in kept["full"].items()}
+
+    def _rise(self, level: int, root: bytes) -> None:
+        hashes = self._levels.setdefault(level, [])
+        hashes.append(root)
+        if len(hashes) == WIDTH:
+            self._check(level, hashes)
+            self._full[level] = self._full.get(level, 0) + 1
+            self._levels[level] = []
+            self._rise(level + 1, _root(hashes))
+
+    def _check(self, level: int, hashes: list[bytes]) -> None:
+        tile = Tile(level, self._full.get(level, 0))
+        _compare(tile, b"".join(hashes), self.tiles, (tile.index * WIDTH) << HEIGHT * level)
+
+
+def _leaves(places: range, rows: Iterator[Row]) -> list[bytes]:
+    """The hashes of so many leaves (rules 1 and 2)."""
+    taken = list(islice(rows, len(places)))
+    # Of a pruned event no byte is left (its envelope is empty), only the hash that the tree holds.
+    hashes = [leaf_hash(row[1]) if row[1] else (row[2] or b"") if row[1] == b"" else b"" for row in taken]
+    for place, row, computed in zip(places, taken, hashes, strict=False):
+        if row[0] != place:
+            raise LogBroken(place, "it is not there.")
+        if computed != row[2]:
+            missing = "its event is not there."
+            raise LogBroken(place, missing if not computed else "the bytes of its event have another hash.")
+    if len(taken) < len(places):
+        raise LogBroken(places[len(taken)], "it is not there.")
+    return hashes
+
+
+def _compare(tile: Tile, hashes: bytes, tiles: Mapping[Tile, bytes], first: int) -> None:
+    """A stored tile begins with these hashes; one that has grown meanwhile has more."""
+    stored = tiles.get(tile, b"")
+    if stored[: len(hashes)] == hashes:
+        return
+    pairs = range(0, len(hashes), HASH_BYTES)
+    differs = next(at for at in pairs if stored[at : at + HASH_BYTES] != hashes[at : at + HASH_BYTES]) // HASH_BYTES
+    index = first + (differs << HEIGHT * tile.level)
+    raise LogBroken(index, f"tile {tile.index} of level {tile.level} does not hold its hash.")
+
+
+def _root(hashes: Sequence[bytes]) -> bytes:
+    """The root above 256 hashes, written out: this is where the time of a verification goes."""
+    sha256, level = hashlib.sha256, hashes
+    while len(level) > 1:
+        level = [sha256(b"\x01" + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=True)]
+    return level[0]

@@ -1,0 +1,188 @@
+"""Who must have seen a head before it is believed: the policy file of an auditor (C2SP tlog-policy).
+
+    log <vkey> [<url>]                        each listed log is accepted; the key's name is its origin
+    witness <name> <vkey> [<url>]
+    group <name> all|any|<k> <name>…          witnesses and groups defined above, each in at most one group
+    quorum none|<name>                        exactly one line
+
+Rules:
+
+1. A line is one of these, or a comment that begins with #, or empty. Items are separated by spaces and tabs.
+2. Octets above 127 may stand in names, addresses and comments, and mean themselves.
+3. A head holds under a policy when one of its logs signed it and its cosignatures satisfy the quorum. A signature of
+   a known key that is not good refuses the head, whatever else it carries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from ledger.log.rules import checkpoint, notes
+from ledger.log.rules.checkpoint import Checkpoint
+from ledger.log.rules.cosignature import cosignatures
+from ledger.log.rules.notes import COSIGNATURE, ED25519, BadVerifierKey, UntrustedNote, Verifier, read_vkey
+from ledger.record.rules.refusals import Refused
+
+LARGEST_POLICY = 2**16
+_FORBIDDEN = re.compile(b"[\x00-\x08\x0b-\x1f\x7f]")
+_THRESHOLD = re.compile("[1-9][0-9]{0,3}")
+
+
+class BadPolicy(Refused):
+    """This is not a policy file."""
+
+    code = "BAD_WITNESS_POLICY"
+    status = 422
+
+
+class Log(NamedTuple):
+    """A log that the policy accepts."""
+
+    key: Verifier
+    url: str | None = None
+
+
+class Witness(NamedTuple):
+    """A witness, under the name that the policy gives it."""
+
+    name: str
+    key: Verifier
+    url: str | None = None
+
+
+class Group(NamedTuple):
+    """Witnesses and groups of which at least `needed` must have seen a head."""
+
+    name: str
+    needed: int
+    members: tuple[str, ...]
+
+
+class Policy(NamedTuple):
+    """What is trusted, and how much of it is enough; `quorum` is None where no witness is asked for."""
+
+    logs: tuple[Log, ...]
+    witnesses: tuple[Witness, ...]
+    groups: tuple[Group, ...]
+    quorum: str | None
+
+
+class Standing(NamedTuple):
+    """A head that a log signed: which witnesses cosigned it, when, and whether that is enough."""
+
+    head: Checkpoint
+    cosigned: Mapping[str, int]
+    satisfied: bool
+
+
+class _Draft:
+    """The policy so far; every name is defined above the line that uses it."""
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+        self.witnesses: list[Witness] = []
+        self.groups: list[Group] = []
+        self.quorums: list[str | None] = []
+        self.names: set[str] = set()
+        self.members: set[str] = set()
+
+    def log(self, vkey: str, *url: str) -> None:
+        key = _key(vkey, ED25519)
+        if len(url) > 1 or any(each.key.public_key == key.public_key for each in self.logs):
+            raise BadPolicy
+        self.logs.append(Log(key, *url))
+
+    def witness(self, name: str, vkey: str, *url: str) -> None:
+        key = _key(vkey, COSIGNATURE)
+        if len(url) > 1 or any(each.key.public_key == key.public_key for each in self.witnesses):
+            raise BadPolicy
+        self._define(name)
+        self.witnesses.append(Witness(name, key, *url))
+
+    def group(self, name: str, threshold: str, *members: str) -> None:
+        repeated = len(set(members)) != len(members) or not self.members.isdisjoint(members)
+        if not members or repeated or not self.names.issuperset(members):
+            raise BadPolicy
+        self.members.update(members)
+        self._define(name)
+        self.groups.append(Group(name, _needed(threshold, len(members)), members))
+
+    def quorum(self, name: str) -> None:
+        if self.quorums or (name != "none" and name not in self.names):
+            raise BadPolicy
+        self.quorums.append(None if name == "none" else name)
+
+    def _define(self, name: str) -> None:
+        if name == "none" or name in self.names:
+            raise BadPolicy
+        self.names.add(name)
+
+
+def read(data: bytes) -> Policy:
+    """The policy that a file says (rules 1 and 2)."""
+    if len(data) > LARGEST_POLICY or _FORBIDDEN.search(data):
+        raise BadPolicy
+    draft = _Draft()
+    kinds: dict[str, Callable[..., None]] = {
+        "log": draft.log,
+        "witness": draft.witness,
+        "group": draft.group,
+        "quorum": draft.quorum,
+    }
+    # Octets that are no UTF-8 come back as themselves, so that two names are equal when their octets are.
+    for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), start=1):
+        items = [each for each in re.split("[ \t]+", line) if each]
+        if not items or items[0].startswith("#"):
+            continue
+        try:
+            kinds[items[0]](*items[1:])
+        except (KeyError, TypeError, BadPolicy, BadVerifierKey):
+            raise BadPolicy(f"Line {number} of the policy file is wrong or in the wrong place.") from None
+    if len(draft.quorums) != 1:
+        raise BadPolicy("A policy file has exactly one quorum line.")
+    return Policy(tuple(draft.logs), tuple(draft.witnesses), tuple(draft.groups), draft.quorums[0])
+
+
+def satisfied(policy: Policy, cosigned: Collection[str]) -> bool:
+    """Whether the witnesses of these names are enough (rule 3)."""
+    if policy.quorum is None:
+        return True
+    seen = {each.name for each in policy.witnesses} & set(cosigned)
+    # Groups stand in the order of their definition, so each one's members were decided before it.
+    for group in policy.groups:
+        if sum(member in seen for member in group.members) >= group.needed:
+            seen.add(group.name)
+    return policy.quorum in seen
+
+
+def standing(policy: Policy, data: bytes) -> Standing:
+    """What a signed checkpoint is worth under a policy (rule 3); refuses one that none of its logs signed."""
+    note = notes.parse(data)
+    head = checkpoint.parse(note.text)
+    keys = [each.key for each in policy.logs if each.key.name == head.origin]
+    if not keys:
+        raise UntrustedNote("The policy knows no log of this origin.")
+    notes.verified(note, keys)
+    names = {each.key: each.name for each in policy.witnesses}
+    cosigned = {names[each.by]: each.seconds for each in cosignatures(note, names)}
+    return Standing(head, cosigned, satisfied(policy, cosigned))
+
+
+def _key(text: str, kind: int) -> Verifier:
+    try:
+        key = read_vkey(text)
+    except UnicodeEncodeError:
+        raise BadPolicy from None
+    if key.kind != kind:
+        raise BadPolicy
+    return key
+
+
+def _needed(threshold: str, members: int) -> int:
+    if threshold in ("all", "any"):
+        return members if threshold == "all" else 1
+    if _THRESHOLD.fullmatch(threshold) is None or int(threshold) > members:
+        raise BadPolicy
+    return int(threshold)

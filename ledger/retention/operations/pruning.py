@@ -1,0 +1,178 @@
+"""Pruning: whole months of events go, when every tenant's policy says so and everything in them was erased before.
+
+Run by the owner of the tables (`manage.py prune`), since only it can detach a partition. The tree stays: tiles, leaves
+and signed heads are not touched, so every proof of what is left verifies as before, and so does the proof that
+something stood where now nothing can be shown (L36).
+
+1. A month goes only as a whole. Each tenant with subjects in it must have a retention policy that two people put in
+   force, whose envelopes' time is over for all of them, and none under a hold; its actions, approvals, cases and
+   sessions must have been erased.
+2. What lasts (tenant, people, agents, contracts, policies, logs …) is kept: its events move to the default partition.
+3. All of it is one transaction, with one event `pruned` per tenant that says how many events went and the lowest index
+   from which every envelope is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from ledger.db import ask
+from ledger.record.operations import SYSTEM, Happening, append, lock
+from ledger.record.rules.refusals import Refused
+
+PASSING = ("action", "approval", "case", "session")
+ALSO_GONE: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("approvals_grant", "action_id"),
+    ("approvals_attempt", "action_id"),
+    ("reviews_incidentlink", "subject_id"),
+)
+
+
+class NotYet(Refused):
+    """This month cannot be pruned yet."""
+
+    code = "NOT_YET"
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """One month's partitions: the bounds of its subject ids and the time at which it ended."""
+
+    name: str
+    low: UUID
+    high: UUID
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one tenant has in a month: its policy, the subjects that go and those that stay."""
+
+    tenant_id: UUID
+    policy: UUID
+    gone: list[UUID]
+
+
+def months() -> list[Month]:
+    """The months that have partitions, oldest first."""
+    rows = ask(
+        "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = 'ledger_event'::regclass AND c.relname ~ '_y[0-9]{4}m[0-9]{2}$' ORDER BY 1"
+    )
+    return [_month(name.removeprefix("ledger_event_")) for (name,) in rows]
+
+
+def prune(month: Month, tenants: list[UUID], *, clock: Callable[[], datetime]) -> int:
+    """Take one month away; how many events went. If we die before the commit, nothing has happened."""
+    with transaction.atomic():
+        shares = [share for tenant_id in tenants if (share := _share(month, tenant_id, at=clock()))]
+        for part in ("ledger_event", "ledger_entry"):
+            _run(f"ALTER TABLE {part} DETACH PARTITION {part}_{month.name}")
+        for share in shares:
+            _mark(share)
+        for tenant_id in tenants:
+            _keep_the_rest(month, tenant_id)
+        count = sum(_take(month, share, at=clock()) for share in shares)
+        for part in ("ledger_event", "ledger_entry"):
+            _run(f"DROP TABLE {part}_{month.name}")
+    return count
+
+
+def _month(name: str) -> Month:
+    year, number = int(name[1:5]), int(name[6:8])
+    begin = datetime(year, number, 1, tzinfo=UTC)
+    end = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
+    (low, high) = ask("SELECT ledger_uuid_from($1), ledger_uuid_from($2)", begin, end)[0]
+    return Month(name, low, high, end)
+
+
+def _share(month: Month, tenant_id: UUID, *, at: datetime) -> Share | None:
+    """What goes of one tenant, or why nothing may go at all (rule 1)."""
+    _enter(tenant_id)
+    rows = ask(
+        "SELECT s.id, s.kind, s.updated_at, e.subject_id IS NOT NULL FROM ledger_subject s"
+        " LEFT JOIN ledger_erased e ON e.tenant_id = s.tenant_id AND e.subject_id = s.id"
+        " WHERE s.tenant_id = $1 AND s.id >= $2 AND s.id < $3",
+        *(tenant_id, month.low, month.high),
+    )
+    gone = [row[0] for row in rows if row[3]]
+    waiting = sum(1 for row in rows if not row[3] and row[1] in PASSING)
+    if waiting:
+        raise NotYet(f"{month.name}: {waiting} subjects of tenant {tenant_id} were not erased yet.")
+    if not gone:
+        return None
+    policy = ask("SELECT ledger_retention_in_force()")[0][0]
+    if policy is None:
+        raise NotYet(f"{month.name}: tenant {tenant_id} has no retention policy that two people put in force.")
+    newest = max(month.ended_at, *(row[2] for row in rows if row[3]))
+    if newest + timedelta(days=policy["envelope_days"]) > at:
+        raise NotYet(f"{month.name}: tenant {tenant_id} keeps envelopes for {policy['envelope_days']} days.")
+    if ask("SELECT ledger_on_hold($1)", gone)[0][0]:
+        raise NotYet(f"{month.name}: a legal hold of tenant {tenant_id} covers something of it.")
+    return Share(tenant_id, UUID(policy["id"]), gone)
+
+
+def _mark(share: Share) -> None:
+    _enter(share.tenant_id)
+    ask(
+        "UPDATE ledger_erased SET pruned_by = $3 WHERE tenant_id = $1 AND subject_id = ANY($2)",
+        *(share.tenant_id, share.gone, share.policy),
+    )
+
+
+def _take(month: Month, share: Share, *, at: datetime) -> int:
+    """The rows of what goes, and the event that says so."""
+    _enter(share.tenant_id)
+    values = (share.tenant_id, share.gone)
+    places = ask(
+        "SELECT log, max(index) + 1, count(*) FROM ledger_leaf WHERE tenant_id = $1 AND subject_id = ANY($2)"
+        " GROUP BY log ORDER BY log",
+        *values,
+    )
+    for relation, column in [*ask("SELECT relation, subject FROM ledger_blank"), *ALSO_GONE]:
+        if relation != "ledger_entry":
+            _run(f"DELETE FROM {relation} WHERE tenant_id = %s AND {column} = ANY(%s)", *values)
+    ask("DELETE FROM ledger_subject WHERE tenant_id = $1 AND id = ANY($2)", *values)
+    head = lock(tenant_id=share.tenant_id, subject_id=share.policy, kind="retention")
+    count = sum(each for _, _, each in places)
+    detail = {
+        "month": month.name,
+        "events": count,
+        "subjects": len(share.gone),
+        "whole_from": [{"log": log, "index": index} for log, index, _ in places],
+    }
+    append(head, Happening(kind="pruned", detail=detail), actor=SYSTEM, at=at)
+    return int(count)
+
+
+def _keep_the_rest(month: Month, tenant_id: UUID) -> None:
+    """What lasts goes on in the default partition (rule 2)."""
+    _enter(tenant_id)
+    names = {
+        "ledger_event": "tenant_id, subject_id, seq, prev_seq, id, subject_kind, kind, from_state, state, prev,"
+        " envelope, entry_hash, actor_kind, actor_id, at, recorded_at",
+        "ledger_entry": "tenant_id, subject_id, seq, entry_salt, entry, detail_salt, detail",
+    }
+    for part, columns in names.items():
+        _run(
+            f"INSERT INTO {part} ({columns}) SELECT {columns} FROM {part}_{month.name} o WHERE tenant_id = %s"
+            " AND NOT EXISTS (SELECT FROM ledger_erased e WHERE e.tenant_id = o.tenant_id"
+            " AND e.subject_id = o.subject_id AND e.pruned_by IS NOT NULL) ORDER BY subject_id, seq",
+            tenant_id,
+        )
+
+
+def _enter(tenant_id: UUID) -> None:
+    ask("SELECT set_config('app.tenant', $1, true)", str(tenant_id))
+
+
+def _run(statement: str, *values: Any) -> None:
+    # Names of tables come from the catalogue and from migrations, never from outside.
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values or None)

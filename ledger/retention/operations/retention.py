@@ -1,0 +1,98 @@
+"""Legal holds, and the policy that says how long what is kept. A policy takes two people, a hold takes one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.db import call
+from ledger.models import Hold, Retention
+from ledger.record.operations import Actor, Happening, Head, append, lock, new_id
+from ledger.retention import queries
+from ledger.retention.rules import retention as rules
+from ledger.retention.rules.retention import HoldScope, Policy
+
+
+def place_hold(*, tenant_id: UUID, scope: HoldScope, value: str, reason: str, by: Actor, at: datetime) -> Hold:
+    """Keep what this covers from being erased or pruned, from the commit on. An erasure that has begun goes on."""
+    call(b"SELECT ledger_take_turn()")
+    if Hold.objects.filter(tenant_id=tenant_id, scope=scope, value=value, lifted_at__isnull=True).exists():
+        raise rules.AlreadyHeld
+    row = Hold.objects.create(
+        tenant_id=tenant_id,
+        id=new_id(at),
+        scope=scope,
+        value=value,
+        reason=reason[:4000],
+        placed_by=by.id,
+        placed_at=at,
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="hold"),
+        Happening(kind="hold_placed", to="PLACED", detail={"scope": str(scope), "value": value, "reason": row.reason}),
+        actor=by,
+        at=at,
+    )
+    return row
+
+
+def lift_hold(*, tenant_id: UUID, hold_id: UUID, reason: str, by: Actor, at: datetime) -> None:
+    """End a hold; only one in force can be lifted."""
+    head = _locked(tenant_id, hold_id, "hold", "PLACED")
+    append(head, Happening(kind="hold_lifted", to="LIFTED", detail={"reason": reason}), actor=by, at=at)
+    Hold.objects.filter(tenant_id=tenant_id, id=hold_id).update(lifted_at=at)
+
+
+def propose_policy(*, tenant_id: UUID, policy: Policy, by: Actor, at: datetime) -> Retention:
+    """Propose how long what is kept; it holds once another person has confirmed it."""
+    rules.check(policy)
+    if Retention.objects.filter(tenant_id=tenant_id, state="PROPOSED").exists():
+        raise rules.AlreadyProposed
+    row = Retention.objects.create(
+        tenant_id=tenant_id, id=new_id(at), state="PROPOSED", proposed_by=by.id, proposed_at=at, **policy.document()
+    )
+    append(
+        Head(tenant_id=tenant_id, id=row.id, kind="retention"),
+        Happening(kind="retention_proposed", to="PROPOSED", detail=policy.document()),
+        actor=by,
+        at=at,
+    )
+    return row
+
+
+def confirm_policy(*, tenant_id: UUID, retention_id: UUID, by: Actor, at: datetime) -> Retention:
+    """Put a proposed policy in force; the one before is superseded in the same transaction."""
+    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
+    row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
+    if by.id == row.proposed_by or by.kind != "person":
+        raise rules.SamePerson
+    before = queries.retention(tenant_id)
+    if before is not None:
+        happening = Happening(kind="retention_superseded", to="SUPERSEDED", detail={"by": str(retention_id)})
+        append(lock(tenant_id=tenant_id, subject_id=before.id, kind="retention"), happening, actor=by, at=at)
+        _moved(before, state="SUPERSEDED")
+    append(head, Happening(kind="retention_confirmed", to="ACTIVE"), actor=by, at=at)
+    return _moved(row, state="ACTIVE", confirmed_by=by.id, confirmed_at=at)
+
+
+def withdraw_policy(*, tenant_id: UUID, retention_id: UUID, reason: str, by: Actor, at: datetime) -> Retention:
+    """Take a proposal back."""
+    head = _locked(tenant_id, retention_id, "retention", "PROPOSED")
+    row = Retention.objects.get(tenant_id=tenant_id, id=retention_id)
+    append(head, Happening(kind="retention_withdrawn", to="WITHDRAWN", detail={"reason": reason}), actor=by, at=at)
+    return _moved(row, state="WITHDRAWN")
+
+
+def _locked(tenant_id: UUID, subject_id: UUID, kind: str, state: str) -> Head:
+    head = lock(tenant_id=tenant_id, subject_id=subject_id, kind=kind)
+    if head.state != state:
+        raise rules.Decided
+    return head
+
+
+def _moved(row: Retention, **changes: Any) -> Retention:
+    Retention.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**changes)
+    for name, value in changes.items():
+        setattr(row, name, value)
+    return row

@@ -1,0 +1,195 @@
+"""Reads of what was erased, of what may be, and of the holds and the policy that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from ledger import keystore
+from ledger.db import ask, first, select
+from ledger.models import Erased, Erasure, Hold, Retention
+from ledger.record.rules.ids import lower_bound
+from ledger.retention.rules import retention as rules
+from ledger.retention.rules.retention import RESTING, Held, Policy
+
+OPEN = ("REQUESTED", "CONFIRMED")
+
+
+def erasure(tenant_id: UUID, erasure_id: UUID) -> Erasure | None:
+    return first(Erasure, "tenant_id = $1 AND id = $2", tenant_id, erasure_id)
+
+
+def erasures(
+    tenant_id: UUID, *, states: Iterable[str] = (), after: UUID | None = None, limit: int = 50
+) -> list[Erasure]:
+    """Requests to erase, newest first, behind the row `after`; in these states, or in any."""
+    found = Erasure.objects.filter(tenant_id=tenant_id)
+    if wanted := list(states):
+        found = found.filter(state__in=wanted)
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+
+
+def to_execute(tenant_id: UUID) -> list[UUID]:
+    """Confirmed requests, oldest first. The eraser's role may read this much."""
+    rows = ask("SELECT id FROM ledger_erasure WHERE tenant_id = $1 AND state = 'CONFIRMED' ORDER BY id", tenant_id)
+    return [row[0] for row in rows]
+
+
+def subjects_of(tenant_id: UUID, erasure_id: UUID) -> list[tuple[UUID, str]]:
+    """(id, kind) of what a request names, as its first event says."""
+    rows = ask(
+        "SELECT (each ->> 'id')::uuid, each ->> 'kind' FROM ledger_entry n,"
+        " jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
+        " WHERE n.tenant_id = $1 AND n.subject_id = $2 AND n.seq = 1",
+        *(tenant_id, erasure_id),
+    )
+    return [(subject, kind) for subject, kind in rows]
+
+
+def erased(tenant_id: UUID, subject_id: UUID) -> Erased | None:
+    """How and when a subject was erased, if it was."""
+    return first(Erased, "tenant_id = $1 AND subject_id = $2", tenant_id, subject_id)
+
+
+def erased_among(tenant_id: UUID, subject_ids: Iterable[UUID]) -> dict[UUID, Erased]:
+    """Those of these subjects that were erased."""
+    found = select(Erased, "tenant_id = $1 AND subject_id = ANY($2)", tenant_id, list(subject_ids))
+    return {row.subject_id: row for row in found}
+
+
+def erased_in(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[Erased]:
+    """The erased subjects in (after, upto]."""
+    return select(
+        Erased, "tenant_id = $1 AND subject_id > $2 AND subject_id <= $3 ORDER BY subject_id", tenant_id, after, upto
+    )
+
+
+def told_erased(tenant_id: UUID, erasure_id: UUID) -> dict[UUID, int]:
+    """What the events of a request say was erased: up to which event, by subject."""
+    rows = ask(
+        "SELECT (each ->> 'id')::uuid, (each ->> 'events')::integer FROM ledger_event e JOIN ledger_entry n"
+        " ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id AND n.seq = e.seq"
+        " CROSS JOIN LATERAL jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
+        " WHERE e.tenant_id = $1 AND e.subject_id = $2 AND e.kind = 'erased'",
+        *(tenant_id, erasure_id),
+    )
+    return dict(rows)
+
+
+def pruned_among(tenant_id: UUID, log: int, indexes: range) -> dict[int, UUID]:
+    """Of these places of a log, those whose events were pruned, and under which policy."""
+    rows = ask(
+        "SELECT l.index, e.pruned_by FROM ledger_leaf l JOIN ledger_erased e"
+        " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.pruned_by IS NOT NULL"
+        " WHERE l.tenant_id = $1 AND l.log = $2 AND l.index >= $3 AND l.index < $4",
+        *(tenant_id, log, indexes.start, indexes.stop),
+    )
+    return dict(rows)
+
+
+def is_pruned(tenant_id: UUID, subject_id: UUID) -> bool:
+    """Whether the events of a subject were pruned."""
+    return Erased.objects.filter(tenant_id=tenant_id, subject_id=subject_id, pruned_by__isnull=False).exists()
+
+
+def pruned_counts(tenant_id: UUID) -> list[tuple[UUID, int, int]]:
+    """Of each policy that anything is listed as pruned under: how many subjects, and how many its events speak of."""
+    rows = ask(
+        "SELECT p.id, p.listed, coalesce((SELECT sum((convert_from(n.detail, 'UTF8')::jsonb ->> 'subjects')::integer)"
+        " FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = e.tenant_id AND n.subject_id = e.subject_id"
+        " AND n.seq = e.seq WHERE e.tenant_id = $1 AND e.subject_id = p.id AND e.kind = 'pruned'), 0)::integer"
+        " FROM (SELECT pruned_by AS id, count(*)::integer AS listed FROM ledger_erased WHERE tenant_id = $1"
+        " AND pruned_by IS NOT NULL GROUP BY pruned_by) p",
+        tenant_id,
+    )
+    return [(policy, listed, told) for policy, listed, told in rows]
+
+
+def named_in_open_requests(tenant_id: UUID, subject_ids: Iterable[UUID]) -> set[UUID]:
+    """Those of these subjects that a request under way names."""
+    rows = ask(
+        "SELECT DISTINCT (each ->> 'id')::uuid FROM ledger_erasure x JOIN ledger_entry n"
+        " ON n.tenant_id = x.tenant_id AND n.subject_id = x.id AND n.seq = 1"
+        " CROSS JOIN LATERAL jsonb_array_elements(convert_from(n.detail, 'UTF8')::jsonb -> 'subjects') each"
+        " WHERE x.tenant_id = $1 AND x.state = ANY($2) AND (each ->> 'id')::uuid = ANY($3)",
+        *(tenant_id, list(OPEN), list(subject_ids)),
+    )
+    return {row[0] for row in rows}
+
+
+def held_subjects(tenant_id: UUID, subject_ids: Iterable[UUID]) -> list[Held]:
+    """What these subjects are and how they stand, with target and agent of the actions among them."""
+    rows = ask(
+        "SELECT s.id, s.kind, s.state, s.created_at, coalesce(a.target, ''), coalesce(a.agent, '')"
+        " FROM ledger_subject s LEFT JOIN ledger_action a ON a.tenant_id = s.tenant_id AND a.id = s.id"
+        " WHERE s.tenant_id = $1 AND s.id = ANY($2) ORDER BY s.id",
+        *(tenant_id, list(subject_ids)),
+    )
+    return [Held(id=row[0], kind=row[1], state=row[2], created_at=row[3], target=row[4], agent=row[5]) for row in rows]
+
+
+def run_out(tenant_id: UUID, *, before: datetime, limit: int) -> list[UUID]:
+    """Actions at rest from before a moment that were not erased and are not being erased, oldest first."""
+    rows = ask(
+        "SELECT a.id FROM ledger_action a WHERE a.tenant_id = $1 AND a.id < $2 AND a.state = ANY($3)"
+        " AND NOT EXISTS (SELECT FROM ledger_erased e WHERE e.tenant_id = a.tenant_id AND e.subject_id = a.id)"
+        " ORDER BY a.id LIMIT $4",
+        *(tenant_id, lower_bound(before), sorted(RESTING["action"]), limit),
+    )
+    ids = [row[0] for row in rows]
+    waiting = named_in_open_requests(tenant_id, ids) if ids else set()
+    return [each for each in ids if each not in waiting]
+
+
+def hold(tenant_id: UUID, hold_id: UUID) -> Hold | None:
+    return first(Hold, "tenant_id = $1 AND id = $2", tenant_id, hold_id)
+
+
+def holds(tenant_id: UUID, *, lifted: bool = False, after: UUID | None = None, limit: int = 50) -> list[Hold]:
+    """Holds in force, or lifted ones, newest first, behind the row `after`."""
+    found = Hold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=not lifted)
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+
+
+def holds_on(tenant_id: UUID, subjects: Iterable[Held]) -> list[Hold]:
+    """The holds in force that cover one of these subjects."""
+    found = list(subjects)
+    standing = Hold.objects.filter(tenant_id=tenant_id, lifted_at__isnull=True).order_by("id")
+    return [each for each in standing if rules.covers(each.scope, each.value, found)]
+
+
+def retention(tenant_id: UUID) -> Retention | None:
+    """The policy that two people put in force, if there is one."""
+    return first(Retention, "tenant_id = $1 AND state = 'ACTIVE'", tenant_id)
+
+
+def retentions(tenant_id: UUID, *, after: UUID | None = None, limit: int = 50) -> list[Retention]:
+    """Every policy that was proposed, newest first."""
+    found = Retention.objects.filter(tenant_id=tenant_id)
+    return list((found.filter(id__lt=after) if after else found).order_by("-id")[:limit])
+
+
+def policy(tenant_id: UUID) -> Policy:
+    """What holds for a tenant: its policy in force, or the defaults."""
+    row = retention(tenant_id)
+    return policy_of(row) if row else Policy()
+
+
+def policy_of(row: Retention) -> Policy:
+    return Policy(
+        payload_days=row.payload_days,
+        envelope_days=row.envelope_days,
+        floor_days=row.floor_days,
+        standing=row.standing,
+    )
+
+
+def keys_to_destroy(erasure_id: UUID) -> list[UUID]:
+    """The keys of erased subjects that still stand in the key database. For the eraser's role."""
+    return [row[0] for row in ask("SELECT key_id FROM ledger_keys_to_destroy($1)", erasure_id)]
+
+
+def keys_answer() -> bool:
+    """Whether the key database can be reached."""
+    return keystore.answers()

@@ -1,0 +1,116 @@
+"""The fences around the record as the catalogue has them: what is missing, in sentences (L31).
+
+A migration, a restore or a hand on the database may take a fence away without a trace in any row. So the catalogue is
+read at every start (`/readyz`) and before each verification, and held against what must be there. The fences themselves
+are in the `.sql` files of the apps.
+"""
+
+from __future__ import annotations
+
+from ledger.db import ask
+
+APPEND_ONLY = (
+    "ledger_event",
+    "ledger_entry",
+    "ledger_evidence",
+    "ledger_subjectkey",
+    "ledger_contractversion",
+    "ledger_transition",
+    "ledger_blank",
+    "ledger_log",
+    "ledger_leaf",
+    "ledger_checkpoint",
+    "ledger_anchor",
+    "approvals_agentversion",
+    "approvals_call",
+    "approvals_comment",
+    "approvals_vote",
+    "reviews_observation",
+    "reviews_run",
+    "reviews_comment",
+    "reviews_guardverdict",
+    "reviews_incidentlink",
+    "reviews_report",
+    "console_recording",
+    "console_recordedconversation",
+    "console_recordedmessage",
+    "console_recordedword",
+    "console_sighting",
+)
+GROWING = ("ledger_tile", "ledger_tip")
+"""Tables whose rows only grow."""
+GATED = ("ledger_policyversion", "ledger_freeze", "approvals_executor", "approvals_approver", "approvals_approverkey")
+"""Tables that change behind the tenant's gate only, since starts are judged by them."""
+TRIGGERS = [
+    *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
+    *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
+    *((table, "gate") for table in GATED),
+    ("ledger_action", "contract_in_force"),
+]
+ELEVATED = ("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure")
+NOT_ISOLATED = frozenset(
+    {
+        "console_membership",
+        "console_apikey",
+        "console_answeredwrite",
+        "console_spentproof",
+        "approvals_due",
+        "ledger_pending",
+        "ledger_order",
+        "reviews_schedule",
+        "reviews_hook",
+        "reviews_lane",
+    }
+)
+"""Tables of ids that are read across tenants; every other table with a tenant is isolated."""
+
+
+def missing() -> list[str]:
+    """What is not as it must be, one sentence each; nothing where all fences stand."""
+    return [*_triggers(), *_isolation(), *_owners(), *_functions()]
+
+
+def _triggers() -> list[str]:
+    # On the parent and on every partition: each has a trigger of its own, which can be switched off alone.
+    rows = ask(
+        "SELECT w.relation, w.name, p.relname FROM unnest($1::text[], $2::text[]) w (relation, name)"
+        " LEFT JOIN pg_class c ON c.relname = w.relation AND c.relnamespace = 'public'::regnamespace"
+        " LEFT JOIN LATERAL (SELECT c.oid, c.relname UNION ALL SELECT i.inhrelid, k.relname FROM pg_inherits i"
+        " JOIN pg_class k ON k.oid = i.inhrelid WHERE i.inhparent = c.oid AND k.relkind = 'r') p ON true"
+        " LEFT JOIN pg_trigger t ON t.tgrelid = p.oid AND t.tgname = w.name"
+        " WHERE t.tgenabled IS DISTINCT FROM 'A' ORDER BY 1, 2, 3",
+        *([table for table, _ in TRIGGERS], [trigger for _, trigger in TRIGGERS]),
+    )
+    return [f"The trigger {trigger} of {part or table} is missing or not always on." for table, trigger, part in rows]
+
+
+def _isolation() -> list[str]:
+    rows = ask(
+        "SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'"
+        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT a.attisdropped"
+        " AND NOT (c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (SELECT FROM pg_policy p"
+        " WHERE p.polrelid = c.oid AND p.polname = 'one_tenant')) ORDER BY 1"
+    )
+    return [f"The table {name} is not kept apart by tenant." for (name,) in rows if name not in NOT_ISOLATED]
+
+
+def _owners() -> list[str]:
+    rows = ask(
+        "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace"
+        " AND c.relkind IN ('r', 'p')"
+        " AND (c.relowner = current_user::regrole OR pg_has_role(current_user, c.relowner, 'MEMBER')) ORDER BY 1"
+    )
+    mighty = ask("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+    found = [f"This role owns, or may become the owner of, {name}." for (name,) in rows]
+    return [*found, *(["This role is bound by no row-level security."] if mighty and mighty[0][0] else [])]
+
+
+def _functions() -> list[str]:
+    rows = ask(
+        "SELECT w.name FROM unnest($1::text[]) w (name) WHERE NOT EXISTS (SELECT FROM pg_proc p"
+        " WHERE p.proname = w.name AND p.pronamespace = 'public'::regnamespace AND p.prosecdef"
+        " AND 'search_path=pg_catalog, public, pg_temp' = ANY(p.proconfig)"
+        " AND p.proowner = (SELECT relowner FROM pg_class WHERE oid = 'ledger_event'::regclass)) ORDER BY 1",
+        list(ELEVATED),
+    )
+    return [f"The function {name} is missing, or not the owner's, or can be led astray." for (name,) in rows]

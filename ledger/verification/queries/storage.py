@@ -1,0 +1,218 @@
+"""What is stored, as a check of the whole ledger asks for it. Every one runs inside `tenancy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db import connection
+from django.db.models import Q
+
+from ledger import keystore
+from ledger.models import (
+    ContractVersion,
+    Entry,
+    Event,
+    Evidence,
+    PolicyVersion,
+    Subject,
+    SubjectKey,
+)
+from ledger.record.queries.evidence import opened_row
+from ledger.record.rules import envelope as envelopes
+from ledger.record.rules.refusals import Refused
+from ledger.verification.rules.decisions import PolicyInForce
+from ledger.verification.rules.stored_record import StoredDocument, StoredEvent, StoredEvidence, StoredHead
+
+NOTHING_BEFORE, NOTHING_BEHIND = UUID(int=0), UUID(int=2**128 - 1)
+
+# Whole rows for verification, a range of subjects at a time
+
+
+def subject_ids(tenant_id: UUID, *, after: UUID, limit: int) -> list[UUID]:
+    """The next subjects in the order of their ids, which is the order of their time."""
+    found = Subject.objects.filter(tenant_id=tenant_id, id__gt=after).order_by("id")
+    return list(found.values_list("id", flat=True)[:limit])
+
+
+def stored_heads(tenant_id: UUID, *, after: UUID, upto: UUID) -> list[StoredHead]:
+    """The heads of the subjects in (after, upto] and what stands for them now, all as of one moment."""
+    names = ("id", "kind", "state", "seq", "head", "created_at", "updated_at")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {', '.join(f's.{name}' for name in names)}, p.active, a.* FROM ledger_subject s"
+            " LEFT JOIN ledger_action a ON a.tenant_id = s.tenant_id AND a.id = s.id AND s.kind = 'action'"
+            " LEFT JOIN ledger_policyversion p ON p.tenant_id = s.tenant_id AND p.id = s.id AND s.kind = 'policy'"
+            " WHERE s.tenant_id = %s AND s.id > %s AND s.id <= %s ORDER BY s.id",
+            [tenant_id, after, upto],
+        )
+        columns = [column.name for column in cursor.description or ()][len(names) + 1 :]
+        rows = [tuple(map(_plain, row)) for row in cursor.fetchall()]
+    return [
+        _stored_head(
+            dict(zip(names, row, strict=False)), row[len(names)], dict(zip(columns, row[len(names) + 1 :], strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _stored_head(head: dict[str, Any], in_force: bool | None, view: dict[str, Any]) -> StoredHead:
+    known = view.pop("id") is not None
+    del view["tenant_id"]
+    return StoredHead(columns=head, view=view if known else None, in_force=in_force)
+
+
+def stored_events(tenant_id: UUID, *, after: tuple[UUID, int], upto: UUID, limit: int) -> list[StoredEvent]:
+    """The next events after (subject, seq), up to and with those of the subject `upto`, in order."""
+    place = (tenant_id, *after)
+    here = Q(tenant_id=tenant_id, subject_id__gte=after[0], subject_id__lte=upto, pk__gt=place)
+    events = list(Event.objects.filter(here).order_by("subject_id", "seq").values()[:limit])
+    if not events:
+        return []
+    last = (tenant_id, events[-1]["subject_id"], events[-1]["seq"])
+    kept = {(row.subject_id, row.seq): row for row in Entry.objects.filter(here, pk__lte=last)}
+    return [_stored_event(event, kept.get((event["subject_id"], event["seq"]))) for event in events]
+
+
+def _stored_event(event: Mapping[str, Any], kept: Entry | None) -> StoredEvent:
+    columns = {name: _plain(value) for name, value in event.items()}
+    return StoredEvent(
+        columns=columns,
+        envelope=columns.pop("envelope"),
+        entry=_plain(kept.entry) if kept else None,
+        entry_salt=_plain(kept.entry_salt) if kept else None,
+        detail=_plain(kept.detail) if kept else None,
+        detail_salt=_plain(kept.detail_salt) if kept else None,
+    )
+
+
+def stray(tenant_id: UUID, *, after: UUID, upto: UUID) -> tuple[str, UUID, int | None] | None:
+    """A row in (after, upto] that no head accounts for: (what it is, subject, seq), as of one moment."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH bounds AS (SELECT %s::uuid AS tenant, %s::uuid AS low, %s::uuid AS high)
+            SELECT 'event', e.subject_id, e.seq FROM ledger_event e, bounds b
+            WHERE e.tenant_id = b.tenant AND e.subject_id > b.low AND e.subject_id <= b.high AND NOT EXISTS (
+                SELECT FROM ledger_subject s WHERE s.tenant_id = b.tenant AND s.id = e.subject_id AND s.seq >= e.seq)
+            UNION ALL
+            SELECT 'entry', n.subject_id, n.seq FROM ledger_entry n, bounds b
+            WHERE n.tenant_id = b.tenant AND n.subject_id > b.low AND n.subject_id <= b.high AND NOT EXISTS (
+                SELECT FROM ledger_event e
+                WHERE e.tenant_id = b.tenant AND e.subject_id = n.subject_id AND e.seq = n.seq)
+            UNION ALL
+            SELECT 'view', a.id, NULL FROM ledger_action a, bounds b
+            WHERE a.tenant_id = b.tenant AND a.id > b.low AND a.id <= b.high AND NOT EXISTS (
+                SELECT FROM ledger_subject s WHERE s.tenant_id = b.tenant AND s.id = a.id AND s.kind = 'action')
+            LIMIT 1
+            """,
+            [tenant_id, after, upto],
+        )
+        found: tuple[str, UUID, int | None] | None = cursor.fetchone()
+    return found
+
+
+def evidence_pointers(tenant_id: UUID, *, after: UUID, upto: UUID) -> set[str]:
+    """The pointers of all evidence of the subjects in (after, upto]."""
+    found = Evidence.objects.filter(tenant_id=tenant_id, subject_id__gt=after, subject_id__lte=upto)
+    return {str(pointer) for pointer in found.values_list("id", flat=True)}
+
+
+def stored_evidence(tenant_id: UUID, pointers: list[str]) -> dict[str, StoredEvidence]:
+    """Evidence by pointer, opened where it can be; keep the list short, for it is all in memory."""
+    rows = list(Evidence.objects.filter(tenant_id=tenant_id, id__in=pointers))
+    kept = SubjectKey.objects.filter(tenant_id=tenant_id, subject_id__in={row.subject_id for row in rows})
+    named = {row.subject_id: row.key_id for row in kept}
+    keys = keystore.read(named.values())
+    return {
+        str(row.id): StoredEvidence(
+            columns={
+                "subject_id": str(row.subject_id),
+                "purpose": row.purpose,
+                "length": row.length,
+                "commitment": row.commitment,
+            },
+            salt=bytes(row.salt or b""),
+            data=opened_row(row, keys.get(named.get(row.subject_id, row.id))),
+            emptied=row.sealed is None and row.salt is None,
+        )
+        for row in rows
+    }
+
+
+def stored_documents(tenant_id: UUID, ids: list[str]) -> dict[str, StoredDocument]:
+    """The documents of contract and policy versions among these subjects."""
+    found = {
+        str(row.id): StoredDocument(name="contract", digest=row.digest, document=bytes(row.document))
+        for row in ContractVersion.objects.filter(tenant_id=tenant_id, id__in=ids)
+    }
+    for row in PolicyVersion.objects.filter(tenant_id=tenant_id, id__in=ids):
+        found[str(row.id)] = StoredDocument(name=row.kind, digest=row.digest, document=bytes(row.document))
+    return found
+
+
+def stored_rows(
+    model: str, tenant_id: UUID, place: str, *, after: UUID = NOTHING_BEFORE, upto: UUID = NOTHING_BEHIND
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a table that belong to the subjects in (after, upto], by subject; all of a table without a place."""
+    found = apps.get_model(model)._default_manager.filter(tenant_id=tenant_id)
+    if place:
+        found = found.filter(**{f"{place}__gt": after, f"{place}__lte": upto})
+    names = [each.attname for each in found.model._meta.concrete_fields if each.attname != "pk"]
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in found.values(*names):
+        rows.setdefault(str(row[place]) if place else "", []).append(row)
+    return rows
+
+
+def subjects_of_kind(tenant_id: UUID, kinds: Iterable[str]) -> list[UUID]:
+    """The subjects of some kinds, which are few of each."""
+    found = Subject.objects.filter(tenant_id=tenant_id, kind__in=sorted(kinds)).order_by("id")
+    return list(found.values_list("id", flat=True))
+
+
+def seq_of(tenant_id: UUID, subject_id: UUID) -> int:
+    """How many events a subject has now; 0 where there is none."""
+    found = Subject.objects.filter(tenant_id=tenant_id, id=subject_id).values_list("seq", flat=True)
+    return next(iter(found), 0)
+
+
+def policies_in_force(tenant_id: UUID) -> list[PolicyInForce]:
+    """Every version of every policy, and when it was in force by its events; what cannot be read is left out.
+
+    The policies' own rows and events are checked where they stand.
+    """
+    rows = {row.id: row for row in PolicyVersion.objects.filter(tenant_id=tenant_id)}
+    found: dict[UUID, PolicyInForce] = {}
+    events = Event.objects.filter(tenant_id=tenant_id, subject_id__in=rows, subject_kind="policy")
+    for event in events.order_by("subject_id", "seq"):
+        row, at = rows[event.subject_id], event.at
+        if event.kind == "policy_activated":
+            try:
+                named = envelopes.parse(bytes(event.envelope)).digests.get(row.kind, "")
+            except Refused:
+                continue
+            found[row.id] = PolicyInForce(
+                kind=row.kind, version=row.version, digest=named, since=at, until=None, document=bytes(row.document)
+            )
+        elif event.kind == "policy_superseded" and row.id in found:
+            found[row.id] = replace(found[row.id], until=at)
+    return list(found.values())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text that came from elsewhere names an id."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,603 @@
+"""Cases: what people must settle, with evidence; and the freezes and incidents that come with them.
+
+A resolution never overwrites an observation: it appends what a person decided, why, and on what evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import actions, runs
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.operations import registration as book
+from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from ledger.catalogue.rules.remedies import Relation
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.refusals import Refused
+from reviews import queries
+from reviews.cases.operations import settlements
+from reviews.cases.rules import resolutions, runbooks
+from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.settlements import Act, act_of, check_second, statement_hash
+from reviews.incidents import operations as incidents_operations
+from reviews.incidents.rules.incidents import Kind
+from reviews.models import Case, Run
+from reviews.observations.operations import ungated_effects
+from reviews.readback.operations import schedules
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reconciliation.rules.verdict import Result
+from reviews.recovery.operations import recovery
+from reviews.recovery.rules import recovery_table
+
+CONTRADICTED = "CONTRADICTED"
+REOPENED = "REOPENED"
+
+
+class NoSuchCase(Refused):
+    """There is no such case here."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class AlreadyResolved(Refused):
+    """This case is settled."""
+
+    code = "ALREADY_RESOLVED"
+
+
+class AlreadyProposed(Refused):
+    """A resolution waits for a second person; it must be confirmed or sent back before another is proposed."""
+
+    code = "ALREADY_PROPOSED"
+
+
+class NothingProposed(Refused):
+    """Nothing waits for a second person here."""
+
+    code = "NOTHING_TO_CONFIRM"
+
+
+class NotSettled(Refused):
+    """Only a settled case can be reopened."""
+
+    code = "NOT_SETTLED"
+
+
+class StillAtWork(Refused):
+    """The action is being verified or recovered; the case comes back by itself when a person is needed."""
+
+    code = "STILL_AT_WORK"
+
+
+class ReasonMissing(Refused):
+    """Say why: it stays in the record."""
+
+    code = "REASON_REQUIRED"
+    status = 422
+
+
+def open_case(*, tenant_id: UUID, action_id: UUID, reason: str, at: datetime, discrepancy: str = "") -> Case | None:
+    """Open the case of an action, unless one is open; the action must be locked by the caller.
+
+    Evidence that contradicts what a case settled reopens that case: its thread and its evidence belong together.
+    """
+    known = queries.case_of(tenant_id, action_id)
+    if known is not None and known.state != "RESOLVED":
+        return None
+    if known is not None and reason == CONTRADICTED:
+        return _take_up(known, why="A later reading contradicts what was settled.", found=discrepancy, at=at)
+    action = actions.action(tenant_id, action_id)
+    assert action is not None
+    row = _new(action, reason, discrepancy, at=at)
+    ledger.append(
+        ledger.Head(tenant_id=tenant_id, id=row.id, kind="case"),
+        ledger.Happening(
+            kind="case_opened",
+            to="OPEN",
+            detail={
+                "action_id": str(action_id),
+                "reason": reason,
+                "discrepancy": row.discrepancy,
+                "side_effect_class": row.side_effect_class,
+                "severity": row.severity,
+                "tool": row.tool,
+                "target": row.target,
+            },
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind="case_opened",
+            changes={"recovery": {"review_id": str(row.id)}},
+            detail={"case_id": str(row.id), "reason": reason},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    incidents_operations.join(tenant_id=tenant_id, action_id=action_id, case_id=row.id, at=at)
+    return row
+
+
+def reopen(*, tenant_id: UUID, case_id: UUID, reason: str, by: ledger.Actor, at: datetime) -> None:
+    """A person doubts what was settled (C-03).
+
+    The doubt is on record with the action as a contradiction is: until the case is settled again, nobody is told
+    that it was completed, and a repeat is refused.
+    """
+    _, case = locked(tenant_id, case_id)
+    if case.state != "RESOLVED":
+        raise NotSettled
+    if not reason.strip():
+        raise ReasonMissing
+    if case.action_id is None:
+        _take_up(case, why=reason, found="", by=by, at=at)
+        return
+    action = actions.action(tenant_id, queries.about(case))
+    assert action is not None
+    other = queries.case_of(tenant_id, queries.about(case))
+    if other is not None and other.state != "RESOLVED":
+        raise StillAtWork("Another case of this action is open; settle that one.")
+    if not resolutions.may_be_doubted(State(action.state)):
+        raise StillAtWork
+    if action.state in resolutions.SETTLED:
+        head = ledger.lock(tenant_id=tenant_id, subject_id=queries.about(case), kind="action")
+        doubted = ledger.Happening(
+            kind="doubted", detail={"reason": reason, "case_id": str(case_id)}, view={"contradicted": True}
+        )
+        ledger.append(head, doubted, actor=by, at=at)
+    _take_up(case, why=reason, found="", by=by, at=at)
+
+
+def _take_up(case: Case, *, why: str, found: str, by: ledger.Actor = ledger.SYSTEM, at: datetime) -> Case:
+    head = ledger.lock(tenant_id=case.tenant_id, subject_id=case.id, kind="case")
+    detail = {"reason": why, "discrepancy": found, "settled_as": case.resolution}
+    ledger.append(head, ledger.Happening(kind="case_reopened", to="OPEN", detail=detail), actor=by, at=at)
+    changed: dict[str, Any] = {
+        "state": "OPEN",
+        "reason": CONTRADICTED if by is ledger.SYSTEM else REOPENED,
+        "discrepancy": found or case.discrepancy,
+        "resolution": "",
+        "resolved_at": None,
+        **NOT_PROPOSED,
+        "snoozed_until": None,
+        "snooze_reason": "",
+    }
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(**changed)
+    for name, value in changed.items():
+        setattr(case, name, value)
+    if case.action_id is not None:
+        incidents_operations.join(tenant_id=case.tenant_id, action_id=case.action_id, case_id=case.id, at=at)
+    return case
+
+
+def _new(action: Any, reason: str, discrepancy: str, *, at: datetime) -> Case:
+    return Case.objects.create(
+        tenant_id=action.tenant_id,
+        id=ledger.new_id(at),
+        action_id=action.id,
+        state="OPEN",
+        reason=reason[:48],
+        discrepancy=discrepancy or action.discrepancy,
+        side_effect_class=action.side_effect_class,
+        severity=SideEffectClass(action.side_effect_class).rank,
+        tool=action.tool,
+        target=action.target,
+        opened_at=at,
+    )
+
+
+def open_missing(*, at: datetime) -> int:
+    """Give every held action that nobody owns a case, whoever held it (the sweep); how many it was."""
+    opened = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            held = actions.held(tenant.id)
+            known = set(
+                Case.objects.filter(tenant_id=tenant.id, action_id__in=held)
+                .exclude(state="RESOLVED")
+                .values_list("action_id", flat=True)
+            )
+            for action_id in held:
+                if action_id not in known:
+                    opened += open_for_held(tenant_id=tenant.id, action_id=action_id, at=at)
+    return opened
+
+
+def open_for_held(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
+    """Open the case of an action that was held outside a verification run; a security event also gets an incident."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    if head.state != State.REVIEW_REQUIRED:
+        return False
+    action = actions.action(tenant_id, action_id)
+    assert action is not None
+    opened = open_case(tenant_id=tenant_id, action_id=action_id, reason=action.recovery_decision or "HELD", at=at)
+    if opened is not None and action.recovery_row == "RT-21":
+        incidents_operations.open_of_action(
+            action=action,
+            kind=Kind.SECURITY,
+            title=f"An executor presented another payload than the approved one ({action.tool})",
+            runbook="token-mismatch",
+            at=at,
+        )
+    return opened is not None
+
+
+def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime) -> None:
+    """Freeze a target because of an action; one that is frozen stays as it is."""
+    reason = f"Found by the verification of action {action_id}."
+    try:
+        book.freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
+    except book.AlreadyFrozen:
+        return
+
+
+def open_incident(*, tenant_id: UUID, action: Any, kind: str, outcome: Any, at: datetime) -> None:
+    """An operations or security incident about what a run found, with the freezes that the run placed (C-18)."""
+    found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
+    title = f"{found.capitalize()}: {action.tool} on {action.target}"
+    book = runbooks.for_case(
+        reason="",
+        discrepancy=str(outcome.verdict.discrepancy or ""),
+        trigger=recovery_table.trigger_of(outcome.decision.row),
+    )
+    incidents_operations.open_of_action(
+        action=action, kind=Kind(kind), title=title, targets=outcome.freeze, runbook=book.key, at=at
+    )
+
+
+def held_of(case: Case) -> Held:
+    """The action of a case, as far as resolving it goes."""
+    if case.action_id is None:
+        return resolutions.UNGATED
+    action = actions.action(case.tenant_id, queries.about(case))
+    assert action is not None
+    contract = catalogue_queries.contract_by_digest(case.tenant_id, action.contract_digest)
+    run = queries.last_run(case.tenant_id, queries.about(case))
+    return Held(
+        state=State(action.state),
+        executed=action.attempt_count > 0,
+        absent=run is not None and _found_none(run),
+        verifiable=_verifiable(action, contract),
+        discrepancy=action.discrepancy,
+        contradicted=action.contradicted,
+        side_effect_class=SideEffectClass(action.side_effect_class),
+        reversibility=Reversibility(action.reversibility),
+        remedies=_remedies(action),
+        taken_back=action.reversed,
+        to_reverse=action.state == State.RECONCILED_SUCCESS and case.discrepancy == Discrepancy.COMPENSATION_REQUIRED,
+    )
+
+
+def _remedies(action: Any) -> frozenset[Relation]:
+    """What can be ordered for an action: a recovery action is not recovered itself."""
+    if action.relation or runs.has_order(action.tenant_id, action.id):
+        return frozenset()
+    planned = {relation: recovery.ordered_by_hand(action, relation)[0] for relation in Relation}
+    return frozenset(relation for relation, orders_wanted in planned.items() if not isinstance(orders_wanted, str))
+
+
+def _verifiable(action: Any, contract: Any) -> bool:
+    """Whether looking again can tell anything: a settled action is read again only where rechecks read it."""
+    read_again = not action.contradicted or action.state in resolutions.RECHECKED
+    return contract is not None and b'"verification"' in bytes(contract.document) and read_again
+
+
+def _found_none(run: Run) -> bool:
+    """Whether a decisive reading found no effect, whatever the tool had claimed."""
+    nothing = run.result == Result.ABSENT or run.discrepancy == Discrepancy.NO_OP_FAILURE
+    return nothing and run.consistency in ("PRIMARY", "STRONG")
+
+
+def attach(*, tenant_id: UUID, action_id: UUID, data: bytes, media_type: str, by: ledger.Actor, at: datetime) -> UUID:
+    """Store a person's evidence about an action and put its commitment on record."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    kept = ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        purpose="attachment",
+        data=data,
+        media_type=media_type,
+        source="person",
+        at=at,
+    )
+    happening = ledger.Happening(kind="evidence_added", detail={"pointer": str(kept.pointer)}, evidence=(kept,))
+    ledger.append(head, happening, actor=by, at=at)
+    return kept.pointer
+
+
+def resolve(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    proof: settlements.Proof | None = None,
+    at: datetime,
+) -> str:
+    """Decide a case, or propose the decision where a second person must confirm; returns the case's state after.
+
+    Without a `proof` it is the session's alone, which is enough to look again and to acknowledge.
+    """
+    head, case = opened(tenant_id, case_id)
+    held = held_of(case)
+    act, made = _decided(case, held, resolution, reason, evidence, by, proof, at=at)
+    if act is Act.PROPOSE:
+        return _propose(head, case, resolution, reason, evidence, by, made, at=at)
+    ending = _Ending(resolution=resolution, reason=reason, evidence=evidence, by=by, made=made)
+    if case.action_id is None:
+        kept = settlements.keep(tenant_id, case_id, made.parts, at=at)
+        return ungated_effects.settle(head, case, detail=ending.detail(case), kept=kept, by=by, at=at)
+    return _carry_out(head, case, held, ending, at=at)
+
+
+def draft(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    resolution: Resolution | None,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    proof: settlements.Proof,
+    at: datetime,
+) -> settlements.Made:
+    """The statement that a passkey is to sign, of a settlement that would count now; without a resolution, of the
+    confirmation of what was proposed. Refused as the settlement would be; nothing is recorded.
+    """
+    _, case = opened(tenant_id, case_id)
+    if resolution is None:
+        return _confirmed(case, by, proof, at=at).made
+    return _decided(case, held_of(case), resolution, reason, evidence, by, proof, at=at)[1]
+
+
+def _decided(
+    case: Case,
+    held: Held,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    proof: settlements.Proof | None,
+    *,
+    at: datetime,
+) -> tuple[Act, settlements.Made]:
+    """What a first person does with a case, and what they stand for; else the refusal."""
+    if case.state == "AWAITING_SECOND":
+        # Else the second person could confirm something else than they have read.
+        raise AlreadyProposed
+    resolutions.check(held, resolution, reason=reason, evidence=evidence)
+    act = act_of(held, resolution)
+    made = settlements.stand_for(
+        case,
+        held,
+        act=act,
+        resolution=resolution,
+        reason=reason,
+        evidence=evidence,
+        by=by,
+        proof=proof or settlements.Proof(person=str(by.id)),
+        at=at,
+    )
+    return act, made
+
+
+def _propose(
+    head: ledger.Head,
+    case: Case,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    by: ledger.Actor,
+    made: settlements.Made,
+    *,
+    at: datetime,
+) -> str:
+    kept = settlements.keep(case.tenant_id, case.id, made.parts, at=at)
+    said = {"resolution": str(resolution), "reason": reason, "evidence": evidence, **made.told()}
+    happening = ledger.Happening(kind="resolution_proposed", to="AWAITING_SECOND", detail=said, evidence=kept)
+    ledger.append(head, happening, actor=by, at=at)
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
+        state="AWAITING_SECOND",
+        proposed_resolution=str(resolution),
+        proposed_reason=reason,
+        proposed_evidence=evidence,
+        proposed_by=by.id,
+        proposed_statement=kept[0].pointer,
+    )
+    return "AWAITING_SECOND"
+
+
+def confirm(
+    *,
+    tenant_id: UUID,
+    case_id: UUID,
+    accept: bool,
+    by: ledger.Actor,
+    proof: settlements.Proof | None = None,
+    at: datetime,
+) -> str:
+    """The second person's word on a proposed resolution: carry it out or send it back, as its proposer also may.
+
+    Sending back needs no proof: what stops a settlement is never made hard.
+    """
+    head, case = opened(tenant_id, case_id)
+    if case.state != "AWAITING_SECOND":
+        raise NothingProposed
+    if not accept:
+        ledger.append(head, ledger.Happening(kind="resolution_declined", to="OPEN"), actor=by, at=at)
+        Case.objects.filter(tenant_id=tenant_id, id=case_id).update(**NOT_PROPOSED, state="OPEN")
+        return "OPEN"
+    return _carry_out(head, case, held_of(case), _confirmed(case, by, proof, at=at), at=at)
+
+
+NOT_PROPOSED: dict[str, Any] = {
+    "proposed_resolution": "",
+    "proposed_reason": "",
+    "proposed_evidence": [],
+    "proposed_by": None,
+    "proposed_statement": None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    """How a case ends: who says what and why, and who has confirmed it; `first` is what the first person signed."""
+
+    resolution: Resolution
+    reason: str
+    evidence: list[str]
+    by: ledger.Actor
+    made: settlements.Made
+    second: ledger.Actor | None = None
+    first: bytes = b""
+
+    @property
+    def actor(self) -> ledger.Actor:
+        """Who carries it out now."""
+        return self.second or self.by
+
+    def detail(self, case: Case) -> dict[str, Any]:
+        """What the events of the case and of its action say."""
+        said = {
+            "case_id": str(case.id),
+            "resolution": str(self.resolution),
+            "reason": self.reason,
+            "evidence": self.evidence,
+            "by": str(self.by.id),
+            "confirmed_by": str(self.second.id) if self.second else None,
+            **self.made.told(),
+        }
+        return said | ({"proposal_hash": statement_hash(self.first)} if self.first else {})
+
+
+def _confirmed(case: Case, by: ledger.Actor, proof: settlements.Proof | None, *, at: datetime) -> _Ending:
+    """The end that was proposed, if this person may confirm exactly that."""
+    if case.state != "AWAITING_SECOND":
+        raise NothingProposed
+    if case.proposed_by == by.id:
+        raise resolutions.SecondPersonNeeded
+    held, proof = held_of(case), proof or settlements.Proof(person=str(by.id))
+    resolution, evidence = Resolution(case.proposed_resolution), list(case.proposed_evidence)
+    resolutions.check(held, resolution, reason=case.proposed_reason, evidence=evidence)
+    first, said = settlements.proposed(case)
+    covers = settlements.coverage(case, held)
+    check_second(said, covers, resolution=str(resolution), by=str(case.proposed_by), person=proof.person)
+    assert case.proposed_by is not None
+    made = settlements.stand_for(
+        case,
+        held,
+        act=Act.CONFIRM,
+        resolution=resolution,
+        reason=case.proposed_reason,
+        evidence=evidence,
+        over=statement_hash(first),
+        by=by,
+        proof=proof,
+        at=at,
+    )
+    return _Ending(
+        resolution=resolution,
+        reason=case.proposed_reason,
+        evidence=evidence,
+        by=ledger.Actor("person", case.proposed_by),
+        made=made,
+        second=by,
+        first=first,
+    )
+
+
+def _carry_out(head: ledger.Head, case: Case, held: Held, ending: _Ending, *, at: datetime) -> str:
+    tenant_id, resolution, detail = case.tenant_id, ending.resolution, ending.detail(case)
+    parts = {"resolution": orjson.dumps(detail), **ending.made.parts, "proposal": ending.first}
+    kept = settlements.keep(tenant_id, queries.about(case), parts, at=at)
+    action = _move(case, resolutions.moves(held, resolution, at=instant(at)), detail, kept, ending.actor, at=at)
+    action = _order(case, action, resolution, ending.by, at=at)
+    ledger_orders.after_failure(actions.action(tenant_id, action.id), action.state, at=at)
+    if held.contradicted and resolution in resolutions.LOOKS:
+        schedules.schedule_recheck(tenant_id=tenant_id, action_id=action.id, due_at=at, number=99, at=at)
+    if action.state == State.PENDING:
+        schedules.reopen(tenant_id=tenant_id, action_id=action.id, priority=case.severity, at=at)
+    resolved = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail)
+    ledger.append(head, resolved, actor=ending.actor, at=at)
+    Case.objects.filter(tenant_id=tenant_id, id=case.id).update(
+        state="RESOLVED", resolution=str(resolution), resolved_at=at, snoozed_until=None, snooze_reason=""
+    )
+    return "RESOLVED"
+
+
+def _move(
+    case: Case,
+    moves: tuple[resolutions.Move, ...],
+    detail: dict[str, Any],
+    kept: tuple[ledger.Sealed, ...],
+    actor: ledger.Actor,
+    *,
+    at: datetime,
+) -> ledger.Head:
+    action = ledger.lock(tenant_id=case.tenant_id, subject_id=queries.about(case), kind="action")
+    for number, move in enumerate(moves):
+        # An action that is looked at again is automation's once more; any other way out of review ends its part.
+        settled = {} if move.state is None else {"settled": move.state is not State.PENDING}
+        happening = ledger.Happening(
+            kind=move.kind,
+            to=str(move.state) if move.state is not None else None,
+            grounds=move.grounds,
+            changes=move.changes,
+            detail=detail,
+            evidence=kept if number == 0 else (),
+            view={**settled, **move.view},
+        )
+        action = ledger.append(action, happening, actor=actor, at=at)
+    return action
+
+
+def _order(case: Case, action: ledger.Head, resolution: Resolution, by: ledger.Actor, *, at: datetime) -> ledger.Head:
+    """Order the recovery that a person decided on; they are its requester, so they cannot approve it."""
+    relation = resolutions.REMEDIES.get(resolution)
+    if relation is None:
+        return action
+    wanted, concerned = recovery.ordered_by_hand(actions.action(case.tenant_id, queries.about(case)), relation)
+    if isinstance(wanted, str):
+        raise resolutions.NotOffered(wanted)
+    return recovery.begin(
+        action, wanted, concerned=concerned, because=str(resolution), requester=by.id, actor=by, at=at
+    )
+
+
+def locked(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    """The head of a case and its row, with its action and itself locked until the transaction ends."""
+    case = queries.case(tenant_id, case_id)
+    if case is None:
+        raise NoSuchCase
+    # The action comes first, as everywhere; a verification run that opens the case holds the same order.
+    if case.action_id is not None:
+        ledger.lock(tenant_id=tenant_id, subject_id=case.action_id, kind="action")
+    head = ledger.lock(tenant_id=tenant_id, subject_id=case_id, kind="case")
+    fresh = queries.case(tenant_id, case_id)
+    assert fresh is not None
+    return head, fresh
+
+
+def opened(tenant_id: UUID, case_id: UUID) -> tuple[ledger.Head, Case]:
+    """The same of a case that is not settled."""
+    head, case = locked(tenant_id, case_id)
+    if case.state == "RESOLVED":
+        raise AlreadyResolved
+    return head, case

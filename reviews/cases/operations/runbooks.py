@@ -1,0 +1,48 @@
+"""Working through a runbook: each tick and each tick taken back is an event of the case or the incident."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from reviews.cases.operations import cases
+from reviews.cases.rules import runbooks
+from reviews.incidents import operations as incidents_operations
+
+
+def set_step(
+    *,
+    tenant_id: UUID,
+    kind: str,
+    subject_id: UUID,
+    runbook: str,
+    step: str,
+    done: bool,
+    evidence: str,
+    by: ledger.Actor,
+    at: datetime,
+) -> None:
+    """Tick a step of a case's or an incident's runbook, or take the tick back, saying on what evidence or why."""
+    runbooks.step(runbook, step)
+    locked = cases.locked if kind == "case" else incidents_operations.locked
+    head, _ = locked(tenant_id, subject_id)
+    if ((runbook, step) in standing(tenant_id, subject_id)) == done:
+        raise runbooks.StepStands
+    happening = ledger.Happening(
+        kind=runbooks.TICKED if done else runbooks.UNTICKED,
+        detail={"runbook": runbook, "step": step, "evidence": evidence},
+    )
+    ledger.append(head, happening, actor=by, at=at)
+
+
+def standing(tenant_id: UUID, subject_id: UUID) -> dict[tuple[str, str], Any]:
+    """How the steps of a case or an incident stand, from its events."""
+    return ticked(events.history(tenant_id, subject_id))
+
+
+def ticked(history: list[Any]) -> dict[tuple[str, str], Any]:
+    """The same from events that are already loaded."""
+    return runbooks.ticks((event.kind, event.actor_id, event.at, detail or {}) for event, _, detail in history)

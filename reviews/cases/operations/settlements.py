@@ -1,0 +1,233 @@
+"""The statement behind a settlement: what it covers, read from the record; written, checked and kept as evidence."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from ledger.actions.queries import actions
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.queries import evidence as evidence_queries
+from ledger.record.rules.encryption import CannotOpen, Erased
+from ledger.record.rules.envelope import commitment
+from ledger.record.rules.proof_classes import PASSKEY, SESSION_ALONE
+from reviews import queries
+from reviews.cases.rules import settlements as rules
+from reviews.cases.rules.resolutions import Held, Resolution
+from reviews.cases.rules.settlements import Act, Coverage, Settlement
+from reviews.models import Case
+
+STATEMENT_LIFE = timedelta(minutes=5)
+_PURPOSE = "settlement"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """A statement that a passkey has signed; whoever hands it in has checked the signature and the key.
+
+    `assertion` is what the record keeps, so that anybody can check it again.
+    """
+
+    statement: bytes
+    salt: bytes
+    assertion: bytes
+    credential_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """How somebody stands for what they settle: who they are, how they proved it, and what their page covered.
+
+    `policy` is the class that the approval policy asks for this action, `head` the log's newest signed head.
+    """
+
+    person: str
+    evidence_class: str = SESSION_ALONE
+    policy: str = "C"
+    seen: str = ""
+    head: Mapping[str, Any] = field(default_factory=lambda: {"log_origin": "", "log_size": 0, "log_root": ""})
+    signed: Signed | None = None
+    # The passkey that is to sign, where the statement is yet to be signed.
+    credential_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A statement that counts, the salt of its words, and the passkey's answer where there is one."""
+
+    statement: bytes
+    salt: bytes
+    evidence_class: str
+    assertion: bytes = b""
+
+    @property
+    def parts(self) -> dict[str, bytes]:
+        """What is kept as evidence: the statement, and the raw assertion with the key that made it."""
+        return {"statement": self.statement, "assertion": self.assertion}
+
+    def told(self) -> dict[str, str]:
+        """What the event says of it; with the salt a reader can check the words against the statement."""
+        return {
+            "statement_hash": rules.statement_hash(self.statement),
+            "evidence_class": self.evidence_class,
+            "words_salt": self.salt.hex(),
+        }
+
+
+def coverage(case: Case, held: Held) -> Coverage:
+    """Everything that settling a case covers, from the record (never from the page)."""
+    action = actions.action(case.tenant_id, case.action_id) if case.action_id else None
+    newest = events.event(case.tenant_id, action.id, action.seq) if action else None
+    kept = evidence_queries.evidence_of(case.tenant_id, queries.about(case)) if action else _of_stray(case)
+    return Coverage(
+        installation=settings.COUNTERFOIL_PUBLIC_URL,
+        environment=settings.COUNTERFOIL_ENVIRONMENT,
+        tenant=str(case.tenant_id),
+        case_id=str(case.id),
+        case_reason=case.reason,
+        action_id=str(action.id) if action else "",
+        state=str(held.state) if action else "",
+        contradicted=held.contradicted,
+        discrepancy=case.discrepancy,
+        payload_hash=action.payload_hash if action else "",
+        payload_commitment=_payload(action) if action else "",
+        tool=case.tool,
+        contract_digest=action.contract_digest if action else "",
+        target_resource=case.target,
+        side_effect_class=case.side_effect_class,
+        reversibility=str(held.reversibility),
+        evidence=tuple(each.commitment for each in kept),
+        record_seq=newest.seq if newest else 0,
+        record_hash=bytes(newest.entry_hash).hex() if newest else "",
+    )
+
+
+def _payload(action: Any) -> str:
+    return evidence_queries.committed(action.tenant_id, action.payload_pointer) if action.payload_pointer else ""
+
+
+def _of_stray(case: Case) -> list[Any]:
+    """What was found of an effect that nobody gated; statements about it are not what they are about."""
+    return [each for each in evidence_queries.evidence_of(case.tenant_id, case.id) if each.purpose == "ungated_effect"]
+
+
+def write(
+    covers: Coverage,
+    held: Held,
+    *,
+    act: Act,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    over: str = "",
+    by: ledger.Actor,
+    proof: Proof,
+    salt: bytes,
+    at: datetime,
+) -> bytes:
+    """The statement of somebody who settles a case now."""
+    said = Settlement(
+        statement_id=str(ledger.new_id(at)),
+        nonce=secrets.token_hex(32),
+        by=str(by.id),
+        person=proof.person,
+        act=act,
+        resolution=resolution,
+        consequence=rules.consequence(held, resolution),
+        over=over,
+        words_commitment=commitment(_PURPOSE, salt, rules.typed_words(reason, evidence)),
+        evidence_class=proof.evidence_class,
+        credential_id=proof.credential_id,
+        rp_id=settings.COUNTERFOIL_RP_ID if proof.credential_id else "",
+        issued_at=at,
+        expires_at=at + STATEMENT_LIFE,
+        log_origin=proof.head["log_origin"],
+        log_size=proof.head["log_size"],
+        log_root=proof.head["log_root"],
+    )
+    return rules.statement(covers, said, held=held)
+
+
+def stand_for(
+    case: Case,
+    held: Held,
+    *,
+    act: Act,
+    resolution: Resolution,
+    reason: str,
+    evidence: list[str],
+    over: str = "",
+    by: ledger.Actor,
+    proof: Proof,
+    at: datetime,
+) -> Made:
+    """The statement of this settlement, if it counts; the case and its action are locked by the caller."""
+    covers = coverage(case, held)
+    wanted = rules.wanted_proof(held, resolution, policy=proof.policy)
+    rules.check_settlement(covers, seen=proof.seen, wanted=wanted, given=proof.evidence_class)
+    if proof.signed is None:
+        salt = secrets.token_bytes(32)
+        text = write(
+            covers,
+            held,
+            act=act,
+            resolution=resolution,
+            reason=reason,
+            evidence=evidence,
+            over=over,
+            by=by,
+            proof=proof,
+            salt=salt,
+            at=at,
+        )
+        return Made(statement=text, salt=salt, evidence_class=proof.evidence_class)
+    signed = proof.signed
+    said_covers, said = rules.read_statement(signed.statement)
+    words = commitment(_PURPOSE, signed.salt, rules.typed_words(reason, evidence))
+    meant = (act, resolution, over, str(by.id), proof.person, PASSKEY, words, signed.credential_id)
+    if said_covers != covers or at >= said.expires_at:
+        raise rules.ScreenChanged
+    if meant != _meant(said):
+        raise rules.ScreenChanged
+    return Made(statement=signed.statement, salt=signed.salt, evidence_class=PASSKEY, assertion=signed.assertion)
+
+
+def _meant(said: Settlement) -> tuple[Any, ...]:
+    who = (said.by, said.person, said.evidence_class, said.words_commitment, said.credential_id)
+    return (said.act, said.resolution, said.over, *who)
+
+
+def proposed(case: Case) -> tuple[bytes, tuple[Coverage, Settlement]]:
+    """What whoever proposed the end of this case has signed; `ProposalChanged` where that is not there."""
+    try:
+        pointer = case.proposed_statement
+        text = evidence_queries.opened(case.tenant_id, pointer) if pointer is not None else None
+    except (CannotOpen, Erased):
+        text = None
+    if text is None:
+        raise rules.ProposalChanged
+    return text, rules.read_statement(text)
+
+
+def keep(tenant_id: UUID, subject_id: UUID, parts: Mapping[str, bytes], *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    """These parts as evidence of a subject, those that are empty left out."""
+    return tuple(
+        ledger.seal(
+            tenant_id=tenant_id,
+            subject_id=subject_id,
+            purpose=purpose,
+            data=data,
+            media_type="application/json",
+            source="person",
+            at=at,
+        )
+        for purpose, data in parts.items()
+        if data
+    )

@@ -1,0 +1,92 @@
+"""Batches: one thing done to many cases, item by item (peers.md 6.10).
+
+1. Only what can be taken back is done in a batch: claiming, assigning, snoozing, reading again, writing, freezing.
+   What settles a case needs a person's eyes on that case, so no batch settles one.
+2. A batch is bounded, and each case is in it once.
+3. Each item is an event of its own case, by the person who started the batch. An item that is refused says why, and
+   its neighbours go on.
+4. RUNNING can be paused and resumed; PAUSED and RUNNING can be cancelled: what is done stays done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from ledger.record.rules.refusals import Refused
+
+MOST = 500
+
+
+class Kind(StrEnum):
+    """What a batch can do to each case (rule 1)."""
+
+    CLAIM = "CLAIM"
+    ASSIGN = "ASSIGN"
+    SNOOZE = "SNOOZE"
+    VERIFY_AGAIN = "VERIFY_AGAIN"
+    COMMENT = "COMMENT"
+    FREEZE_TARGETS = "FREEZE_TARGETS"
+
+
+NEEDS: dict[Kind, tuple[str, ...]] = {
+    Kind.CLAIM: (),
+    Kind.ASSIGN: ("to",),
+    Kind.SNOOZE: ("until", "reason"),
+    Kind.VERIFY_AGAIN: ("reason",),
+    Kind.COMMENT: ("text",),
+    Kind.FREEZE_TARGETS: ("reason",),
+}
+"""What each kind must be told."""
+
+
+class NothingSelected(Refused):
+    """No case was selected."""
+
+    code = "NOTHING_SELECTED"
+    status = 422
+
+
+class TooManySelected(Refused):
+    """A batch takes at most five hundred cases; narrow the filter."""
+
+    code = "TOO_MANY_SELECTED"
+    status = 422
+
+
+class NotSaid(Refused):
+    """Something is missing that this batch must be told."""
+
+    code = "INCOMPLETE"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a batch is."""
+
+    total: int
+    done: int
+    refused: int
+    left: int
+
+    @property
+    def worked(self) -> int:
+        """Items that are through, one way or another."""
+        return self.done + self.refused + self.left
+
+
+def checked(kind: Kind, wanted: Mapping[str, Any], cases: Sequence[UUID]) -> tuple[dict[str, Any], tuple[UUID, ...]]:
+    """What the batch is told, nothing else, and its cases, each once (rule 2)."""
+    once = tuple(dict.fromkeys(cases))
+    if not once:
+        raise NothingSelected
+    if len(once) > MOST:
+        raise TooManySelected
+    told = {name: wanted.get(name) for name in NEEDS[kind]}
+    if not all(str(value or "").strip() for value in told.values()):
+        raise NotSaid
+    return told, once

@@ -1,0 +1,298 @@
+"""Resolutions: what a person may decide about a held action, and what each leads to (C-03, C-09, api.md).
+
+1. A resolution is offered only where its way is open; each needs a reason and evidence (R-SM-18).
+2. What was never executed can only be ended (FAIL) or abandoned; there is nothing to look for.
+3. FAIL needs proof that no effect is there: nothing was executed, or the last decisive reading found none.
+4. ABANDON needs a discrepancy on record (R-SM-19).
+5. An attested outcome is a person's word and is reported as such, never as read.
+6. Two people settle what cannot be undone: the second confirms what the first proposed.
+7. Compensation, forward recovery and rollback need a tool that can do it; none is offered without one. They are
+   ordered, not believed: the action ends when the recovery action was verified.
+8. A step of a run that is taken back is reversed, or left as it is by a person's word (ABANDON).
+9. A case that was opened beside an action which goes its own way is acknowledged once that has ended (R-RP-50).
+10. A contradiction of a settled action moves no state ("Late truth"): a person looks again or says what is so. The
+   contradiction is withdrawn only where that agrees with how the action was settled; else it stands, and with it the
+   report that the final state is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ledger.catalogue.rules.effects import Reversibility, SideEffectClass
+from ledger.catalogue.rules.remedies import Relation
+from ledger.record.rules.lifecycle import Ground, State
+from ledger.record.rules.refusals import Refused
+
+
+class Resolution(StrEnum):
+    """What a person can decide."""
+
+    VERIFY_AGAIN = "VERIFY_AGAIN"
+    STRONG_READ = "STRONG_READ"
+    ATTEST_PRESENT = "ATTEST_PRESENT"
+    ATTEST_ABSENT = "ATTEST_ABSENT"
+    COMPENSATE = "COMPENSATE"
+    FORWARD_RECOVER = "FORWARD_RECOVER"
+    ROLL_BACK = "ROLL_BACK"
+    FAIL = "FAIL"
+    ABANDON = "ABANDON"
+    ACKNOWLEDGE = "ACKNOWLEDGE"
+
+
+class NotOffered(Refused):
+    """This resolution is not open for this action."""
+
+    code = "RESOLUTION_NOT_ALLOWED"
+
+
+class EvidenceMissing(Refused):
+    """A resolution needs a reason and at least one piece of evidence."""
+
+    code = "EVIDENCE_REQUIRED"
+    status = 422
+
+
+class NotASecond(Refused):
+    """Another operator or a reviewer must confirm this."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
+class SecondPersonNeeded(Refused):
+    """Another person must confirm this; nobody confirms their own proposal, with whatever account."""
+
+    code = "SECOND_PERSON_REQUIRED"
+    status = 403
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """An action that waits for a person. `absent`: the last decisive reading found no effect. `remedies`: what its
+    contract has tools for. `to_reverse`: it succeeded, and its run is being taken back; `taken_back`: that was done.
+    """
+
+    state: State
+    executed: bool
+    absent: bool
+    verifiable: bool
+    discrepancy: str
+    contradicted: bool = False
+    side_effect_class: SideEffectClass
+    reversibility: Reversibility
+    remedies: frozenset[Relation] = frozenset()
+    to_reverse: bool = False
+    taken_back: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One event of carrying out a resolution; without a state it changes none."""
+
+    state: State | None
+    kind: str
+    grounds: frozenset[Ground]
+    changes: Mapping[str, Mapping[str, Any]]
+    view: Mapping[str, Any] = field(default_factory=dict)
+
+
+SETTLED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.COMPENSATED, State.ROLLED_BACK, State.ABANDONED})
+RECHECKED = frozenset({State.RECONCILED_SUCCESS, State.FAILED, State.ROLLED_BACK})
+"""The settled states in which a reading can be taken again to test what was settled. What was compensated is tested
+through its recovery action: the effect itself may still be there, as a refund that says it was cancelled is."""
+UNGATED = Held(
+    state=State.FAILED,
+    executed=False,
+    absent=False,
+    verifiable=False,
+    discrepancy="",
+    side_effect_class=SideEffectClass.HIGH_RISK_EXTERNAL,
+    reversibility=Reversibility.IRREVERSIBLE,
+)
+"""An effect that nobody gated has no action: a person says who did it and why, and no state moves."""
+
+LOOKS = (Resolution.VERIFY_AGAIN, Resolution.STRONG_READ)
+REMEDIES = {
+    Resolution.COMPENSATE: Relation.COMPENSATION,
+    Resolution.FORWARD_RECOVER: Relation.FORWARD,
+    Resolution.ROLL_BACK: Relation.ROLLBACK,
+}
+SECONDS = frozenset({"operator", "reviewer"})
+_ENDED = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS, State.FAILED})
+_SETTLES = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
+_SAID = frozenset({Ground.REASON_AND_EVIDENCE})
+
+
+def allowed(held: Held) -> tuple[Resolution, ...]:
+    """What may be decided about a held action (rules 1 to 4 and 7 to 10)."""
+    if held.contradicted:
+        return (*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT)
+    if held.to_reverse:
+        return (*_by_tool(held, Resolution.COMPENSATE), Resolution.ABANDON)
+    if held.state in _ENDED:
+        return (Resolution.ACKNOWLEDGE,)
+    if held.state not in (State.REVIEW_REQUIRED, State.UNKNOWN):
+        return ()
+    open_ways: list[Resolution] = []
+    if held.executed:
+        open_ways += [*(LOOKS if held.verifiable else ()), Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT]
+        open_ways += _by_tool(held, *REMEDIES)
+    if not held.executed or held.absent:
+        open_ways.append(Resolution.FAIL)
+    if held.discrepancy:
+        open_ways.append(Resolution.ABANDON)
+    return tuple(open_ways)
+
+
+def _by_tool(held: Held, *wanted: Resolution) -> list[Resolution]:
+    return [one for one in wanted if REMEDIES[one] in held.remedies]
+
+
+def may_be_doubted(state: State) -> bool:
+    """Whether a settled case of an action in this state can be taken up again: automation must not be at work."""
+    return state in SETTLED or state in (State.REVIEW_REQUIRED, State.UNKNOWN)
+
+
+def needs_second(held: Held, resolution: Resolution) -> bool:
+    """Whether a second person must confirm (rule 6)."""
+    upper = held.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
+    irreversible = held.reversibility is Reversibility.IRREVERSIBLE
+    return resolution in _SETTLES and held.executed and (upper or irreversible)
+
+
+def refuse_second(*, roles: frozenset[str], is_proposer: bool) -> Refused | None:
+    """Why somebody may not confirm what was proposed, if they may not: another operator or a reviewer may (rule 6).
+
+    The list, the page, the API and the notices ask this; the confirmation compares the people who sign.
+    """
+    if not roles & SECONDS:
+        return NotASecond()
+    return SecondPersonNeeded() if is_proposer else None
+
+
+def check(held: Held, resolution: Resolution, *, reason: str, evidence: list[str]) -> None:
+    """Refuse a resolution that is not offered, or comes without its reason and evidence."""
+    if resolution not in allowed(held):
+        raise NotOffered
+    if not reason.strip() or not any(piece.strip() for piece in evidence):
+        raise EvidenceMissing
+
+
+def moves(held: Held, resolution: Resolution, *, at: str) -> tuple[Move, ...]:
+    """The events that carry a resolution out, in order; an UNKNOWN action passes REVIEW_REQUIRED on the way."""
+    if held.contradicted:
+        return (_settle_contradiction(held, resolution),)
+    if held.to_reverse:
+        return (_reverse_or_leave(resolution),)
+    if resolution is Resolution.ACKNOWLEDGE:
+        return (Move(state=None, kind="recovery_acknowledged", grounds=frozenset(), changes={}),)
+    way = {
+        Resolution.VERIFY_AGAIN: _look_again,
+        Resolution.STRONG_READ: _look_again,
+        Resolution.ATTEST_PRESENT: _attest_present,
+        Resolution.ATTEST_ABSENT: _attest_absent,
+        Resolution.FAIL: _fail,
+        Resolution.ABANDON: _abandon,
+        Resolution.COMPENSATE: _compensate,
+        Resolution.FORWARD_RECOVER: _recover_forward,
+        Resolution.ROLL_BACK: _roll_back,
+    }[resolution]
+    into = () if held.state is State.REVIEW_REQUIRED else (_into_review(),)
+    return (*into, way(held, at))
+
+
+def _settle_contradiction(held: Held, resolution: Resolution) -> Move:
+    if resolution in LOOKS:
+        return Move(state=None, kind="recheck_ordered", grounds=frozenset(), changes={})
+    present = resolution is Resolution.ATTEST_PRESENT
+    agrees = present == (held.state is State.RECONCILED_SUCCESS and not held.taken_back)
+    kind = "attested_present" if present else "attested_absent"
+    return Move(state=None, kind=kind, grounds=frozenset(), changes={}, view={"contradicted": not agrees})
+
+
+def _reverse_or_leave(resolution: Resolution) -> Move:
+    if resolution is Resolution.COMPENSATE:
+        return Move(state=None, kind="reversal_decided", grounds=frozenset(), changes={})
+    changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
+    return Move(state=None, kind="left_as_it_is", grounds=frozenset(), changes=changes)
+
+
+def _into_review() -> Move:
+    changes = {"reconciliation": {"status": "REVIEW_REQUIRED"}}
+    return Move(state=State.REVIEW_REQUIRED, kind="held", grounds=frozenset(), changes=changes)
+
+
+def _look_again(held: Held, at: str) -> Move:
+    # The clock of the verdict starts again, so the times of the one before are taken back.
+    changes: dict[str, dict[str, Any]] = {
+        "execution": {"status": "PENDING"},
+        "verification": {"status": "PENDING"},
+        "reconciliation": {"status": "NOT_STARTED"},
+        "timestamps": {"verified_at": None, "reconciled_at": None},
+    }
+    return Move(state=State.PENDING, kind="verification_reopened", grounds=_SAID, changes=changes)
+
+
+def _attest_present(held: Held, at: str) -> Move:
+    changes = {
+        "execution": {"status": "COMMITTED"},
+        "verification": {"status": "VERIFIED"},
+        "reconciliation": {"status": "RECONCILED_SUCCESS", "recovery_decision": "HUMAN_ATTESTATION"},
+        "timestamps": {"reconciled_at": at},
+    }
+    grounds = _SAID | {Ground.PREDICATES_HOLD}
+    return Move(state=State.RECONCILED_SUCCESS, kind="attested_present", grounds=grounds, changes=changes)
+
+
+def _attest_absent(held: Held, at: str) -> Move:
+    changes = {
+        "execution": {"status": "FAILED"},
+        "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "HUMAN_ATTESTATION"},
+        "timestamps": {"reconciled_at": at},
+    }
+    grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
+    return Move(state=State.FAILED, kind="attested_absent", grounds=grounds, changes=changes)
+
+
+def _fail(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {"reconciliation": {"status": "NOT_STARTED"}}
+    if held.executed:
+        changes = {
+            "execution": {"status": "FAILED"},
+            "reconciliation": {"status": "RECONCILED_FAILURE"},
+            "timestamps": {"reconciled_at": at},
+        }
+    grounds = _SAID | {Ground.NO_EFFECT_REMAINS}
+    return Move(state=State.FAILED, kind="failed_by_review", grounds=grounds, changes=changes)
+
+
+def _abandon(held: Held, at: str) -> Move:
+    changes = {"reconciliation": {"recovery_decision": "ABANDON"}}
+    grounds = _SAID | {Ground.DISCREPANCY_RECORDED}
+    return Move(state=State.ABANDONED, kind="abandoned", grounds=grounds, changes=changes)
+
+
+def _compensate(held: Held, at: str) -> Move:
+    changes = {"reconciliation": {"recovery_decision": "COMPENSATE"}}
+    return Move(state=State.COMPENSATING, kind="compensation_started", grounds=_SAID, changes=changes)
+
+
+def _recover_forward(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {
+        "execution": {"status": "COMMITTED"},
+        "verification": {"status": "PENDING"},
+        "reconciliation": {"status": "RECONCILED_PARTIAL", "recovery_decision": "FORWARD_RECOVER"},
+    }
+    return Move(state=State.FORWARD_RECOVERY, kind="forward_recovery_started", grounds=_SAID, changes=changes)
+
+
+def _roll_back(held: Held, at: str) -> Move:
+    changes: dict[str, dict[str, Any]] = {
+        "verification": {"status": "FAILED"},
+        "reconciliation": {"status": "RECONCILED_FAILURE", "recovery_decision": "ROLL_BACK"},
+    }
+    return Move(state=State.RECONCILIATION_FAILED, kind="rollback_decided", grounds=_SAID, changes=changes)

@@ -1,0 +1,300 @@
+"""What a person stands for when they settle a case: this one, as its page showed it, ended like this, on this evidence.
+
+A *statement* is canonical text, as the one of a vote is (docs/approvals.md). Its `covers` names what was on the screen:
+the payload, the state, what was found, every piece of evidence by the commitment that the record holds to it, and the
+newest event of the action. Its `settlement` names who says what, what that means, what follows from it, and how they
+proved who they are. It is written once and read back by `read_statement`, its exact inverse.
+
+1. What it covers is read again when it arrives. If anything of it has changed since the page was read, it is refused
+   and says so (`ScreenChanged`): nobody settles what they have not seen.
+2. Saying what is so (attest, settle as failed, close unresolved, say who did what nobody gated) and ordering a recovery
+   need a fresh proof of who it is, as strong as the approval policy asks for this action. Looking again and
+   acknowledging need the session alone.
+3. A second person signs a statement of their own, over the hash of the first's: the same case, seen as the first saw
+   it, and the same words. They are another human than the first, whatever their accounts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from ledger.record.rules.canonical import NotCanonical, canonical, digest, parse
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.proof_classes import SESSION_ALONE, is_as_strong
+from ledger.record.rules.refusals import Refused
+from reviews.cases.rules.resolutions import LOOKS, UNGATED, Held, Resolution, SecondPersonNeeded, needs_second
+
+DOMAIN: Final = "counterfoil-settlement-statement"
+STATEMENT_VERSION: Final = 1
+TYPE: Final = "settlement"
+_NUMBERS = frozenset({"record_seq", "log_size"})
+_FLAGS = frozenset({"contradicted"})
+_LISTS = frozenset({"evidence"})
+_INSTANTS = ("issued_at", "expires_at")
+
+
+class Act(StrEnum):
+    """What a statement does: end the case, propose an end to a second person, or confirm what was proposed."""
+
+    SETTLE = "settle"
+    PROPOSE = "propose"
+    CONFIRM = "confirm"
+
+
+class ScreenChanged(Refused):
+    """The case has changed since this page was read: read it again. Nothing was recorded."""
+
+    code = "CASE_CHANGED"
+
+
+class ProposalChanged(Refused):
+    """What was proposed rests on less than is known now, or was not signed. Send it back; it can be proposed again."""
+
+    code = "PROPOSAL_CHANGED"
+
+
+class ProofNeeded(Refused):
+    """This settlement needs a fresh proof of who you are: your password, a one-time code or a passkey."""
+
+    code = "STEP_UP_REQUIRED"
+    status = 403
+
+
+class NotASettlement(Refused):
+    """The bytes are not the statement of a settlement."""
+
+    code = "NOT_A_STATEMENT"
+    status = 422
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """The case as its page shows it. `evidence` are the record's commitments to what it rests on, oldest first;
+    `record_seq` and `record_hash` name the newest event of the action. A case without an action has neither.
+    """
+
+    installation: str
+    environment: str
+    tenant: str
+    case_id: str
+    case_reason: str
+    action_id: str
+    state: str
+    contradicted: bool
+    discrepancy: str
+    payload_hash: str
+    payload_commitment: str
+    tool: str
+    contract_digest: str
+    target_resource: str
+    side_effect_class: str
+    reversibility: str
+    evidence: tuple[str, ...]
+    record_seq: int
+    record_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """One person's word. `person` is the human behind the account `by`; `over` is the hash of the statement that a
+    second person confirms, else "". `words_commitment` commits to the reason and the evidence that were typed.
+    """
+
+    statement_id: str
+    nonce: str
+    by: str
+    person: str
+    act: Act
+    resolution: Resolution
+    consequence: str
+    over: str
+    words_commitment: str
+    evidence_class: str
+    credential_id: str
+    rp_id: str
+    issued_at: datetime
+    expires_at: datetime
+    log_origin: str
+    log_size: int
+    log_root: str
+
+
+MEANING: Final[Mapping[Resolution, str]] = {
+    Resolution.VERIFY_AGAIN: "I want the system of record read once more. I say nothing about what is so.",
+    Resolution.STRONG_READ: "I want the primary system of record read once more. I say nothing about what is so.",
+    Resolution.ATTEST_PRESENT: (
+        "I have seen this case and its evidence. On my own word, the effect of this action is there."
+    ),
+    Resolution.ATTEST_ABSENT: (
+        "I have seen this case and its evidence. On my own word, the effect of this action is not there."
+    ),
+    Resolution.FAIL: "I have seen this case and its evidence. I settle the action as failed, without an effect.",
+    Resolution.ABANDON: (
+        "I have seen this case and its evidence. I close it unresolved: what was found stays as it is."
+    ),
+    Resolution.COMPENSATE: "I have seen this case and its evidence. I order the action that compensates for it.",
+    Resolution.FORWARD_RECOVER: "I have seen this case and its evidence. I order the action that finishes it.",
+    Resolution.ROLL_BACK: "I have seen this case and its evidence. I order the action that rolls it back.",
+    Resolution.ACKNOWLEDGE: "I have seen how this ended. I say nothing about what is so.",
+}
+_ANOTHERS: Final = "Another person has proposed this and I have read what they say; I say the same. "
+_UNGATED: Final = "I have found out who made this change and why, as I wrote. No agent made it through this console."
+
+_ENDS: Final[Mapping[Resolution, str]] = {
+    Resolution.VERIFY_AGAIN: "The action waits for another reading.",
+    Resolution.STRONG_READ: "The action waits for another reading, of the primary.",
+    Resolution.ATTEST_PRESENT: "The action ends as attested by a person, never as verified. A repeat is refused.",
+    Resolution.ATTEST_ABSENT: "The action ends as failed on a person's word. A repeat becomes possible.",
+    Resolution.FAIL: "The action ends as failed. A repeat becomes possible.",
+    Resolution.ABANDON: "The action ends unresolved. What it did stays unknown or wrong, and everybody is told so.",
+    Resolution.COMPENSATE: "An action is ordered that acts on the real system, once it is allowed to.",
+    Resolution.FORWARD_RECOVER: "An action is ordered that acts on the real system, once it is allowed to.",
+    Resolution.ROLL_BACK: "An action is ordered that acts on the real system, once it is allowed to.",
+    Resolution.ACKNOWLEDGE: "The case is closed. The action stays as it is.",
+}
+
+
+def meaning(held: Held, resolution: Resolution, act: Act) -> str:
+    """What the person who signs says, in their own voice."""
+    said = _UNGATED if held == UNGATED else MEANING[resolution]
+    return f"{_ANOTHERS}{said}" if act is Act.CONFIRM else said
+
+
+def consequence(held: Held, resolution: Resolution) -> str:
+    """What follows once it is carried out."""
+    if held == UNGATED:
+        return "The case is closed. No action is changed by it."
+    if held.contradicted and resolution in (Resolution.ATTEST_PRESENT, Resolution.ATTEST_ABSENT):
+        return _of_doubt(held, resolution)
+    if held.to_reverse and resolution is Resolution.ABANDON:
+        return "This step of the run stays as it is; it is not taken back."
+    return _ENDS[resolution]
+
+
+def _of_doubt(held: Held, resolution: Resolution) -> str:
+    """A contradiction moves no state (rule 10 of resolutions): it is withdrawn, or it stands."""
+    was_done = held.state is State.RECONCILED_SUCCESS and not held.taken_back
+    if (resolution is Resolution.ATTEST_PRESENT) == was_done:
+        return "The contradiction is withdrawn on a person's word. The action stays as it was settled before."
+    return "The contradiction stands: everybody is told that the final state is not known."
+
+
+def act_of(held: Held, resolution: Resolution) -> Act:
+    """Whether the first person ends the case or proposes its end."""
+    return Act.PROPOSE if needs_second(held, resolution) else Act.SETTLE
+
+
+def wanted_proof(held: Held, resolution: Resolution, *, policy: str) -> str:
+    """The weakest class of proof that is enough (rule 2); `policy` is what the approval policy asks for the action."""
+    if held != UNGATED and resolution not in _WEIGHTY:
+        return SESSION_ALONE
+    return policy
+
+
+_WEIGHTY: Final = frozenset(Resolution) - frozenset(LOOKS) - {Resolution.ACKNOWLEDGE}
+
+
+def check_settlement(now: Coverage, *, seen: str, wanted: str, given: str) -> None:
+    """Nothing if a settlement counts that was given on a page which covered `seen`, else the refusal (rules 1 and 2).
+
+    Where the session is enough, nothing is claimed of what was on the screen, and `seen` may be empty.
+    """
+    is_weighty = wanted != SESSION_ALONE
+    if (seen or is_weighty) and seen != coverage_digest(now):
+        raise ScreenChanged
+    if is_weighty and not is_as_strong(given, wanted):
+        raise ProofNeeded(_PROOFS[wanted])
+
+
+_PROOFS: Final = {
+    "A": "The policy asks for a passkey to settle this. Nothing was recorded.",
+    "B": "The policy asks for a one-time code, or a passkey, to settle this. Nothing was recorded.",
+    "C": "Settling this asks for your password, a one-time code or a passkey. Nothing was recorded.",
+}
+
+
+def check_second(first: tuple[Coverage, Settlement], now: Coverage, *, resolution: str, by: str, person: str) -> None:
+    """Nothing if this person may confirm what the first has signed, else the refusal (rule 3)."""
+    covers, said = first
+    if (said.act, str(said.resolution), said.by) != (Act.PROPOSE, resolution, by) or covers != now:
+        raise ProposalChanged
+    if said.person == person:
+        raise SecondPersonNeeded
+
+
+def statement(covers: Coverage, said: Settlement, *, held: Held) -> bytes:
+    """The canonical text that the person stands for."""
+    return _text(covers, said, meaning(held, said.resolution, said.act))
+
+
+def _text(covers: Coverage, said: Settlement, means: str) -> bytes:
+    return canonical(
+        {
+            "domain": DOMAIN,
+            "version": STATEMENT_VERSION,
+            "type": TYPE,
+            "covers": {**asdict(covers), "evidence": list(covers.evidence)},
+            "settlement": {
+                **asdict(said),
+                "act": said.act.value,
+                "resolution": said.resolution.value,
+                "meaning": means,
+                **{name: _instant(getattr(said, name)) for name in _INSTANTS},
+            },
+        }
+    )
+
+
+def read_statement(data: bytes) -> tuple[Coverage, Settlement]:
+    """What a statement says; anything but bytes that `statement` writes is refused."""
+    try:
+        document = parse(data)
+        covers, plain = Coverage(**_typed(document["covers"])), _typed(document["settlement"])
+        means = plain.pop("meaning")
+        instants = {name: datetime.fromisoformat(plain[name]) for name in _INSTANTS}
+        kinds = {"act": Act(plain["act"]), "resolution": Resolution(plain["resolution"])}
+        said = Settlement(**plain | instants | kinds)
+        exact = _text(covers, said, means) == data
+    except (NotCanonical, KeyError, TypeError, ValueError, AttributeError):
+        raise NotASettlement from None
+    if not exact:
+        raise NotASettlement
+    return covers, said
+
+
+def statement_hash(data: bytes) -> str:
+    """Names a statement."""
+    return digest(data)
+
+
+def coverage_digest(covers: Coverage) -> str:
+    """Names all that was on the screen at once: the page sends it back, so that no change of any of it goes unseen."""
+    return digest(canonical({**asdict(covers), "evidence": list(covers.evidence)}))
+
+
+def typed_words(reason: str, evidence: list[str]) -> bytes:
+    """The reason and the evidence as they were typed, for the commitment in the statement."""
+    return canonical({"reason": reason, "evidence": evidence})
+
+
+def _typed(said: dict[str, Any]) -> dict[str, Any]:
+    """The members, each of the type that its name has; a list of texts becomes a tuple."""
+    typed: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in _LISTS:
+            if type(value) is not list or any(type(each) is not str for each in value):
+                raise TypeError("a list has the wrong type")
+            typed[name] = tuple(value)
+        elif type(value) is not (int if name in _NUMBERS else bool if name in _FLAGS else str):
+            raise TypeError("a field has the wrong type")
+        else:
+            typed[name] = value
+    return typed
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,66 @@
+"""Incidents: how grave one is, and what closing one asks (C-18, R-RB-09, R-RB-10, R-RP-43).
+
+1. "Freeze and alert" opens an operations incident, "freeze and alarm" a security incident.
+2. Severity follows the side-effect class of what went wrong; a security incident is never below HIGH.
+3. An incident that holds a freeze closes only with a decision about each: lifted, or kept knowingly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum, StrEnum
+from uuid import UUID
+
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules.refusals import Refused
+
+
+class Severity(IntEnum):
+    """How grave an incident is."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+
+class Kind(StrEnum):
+    """Who must act: whoever runs the systems, or whoever keeps them safe."""
+
+    OPERATIONS = "operations"
+    SECURITY = "security"
+
+
+class Stop(StrEnum):
+    """What becomes of a freeze when its incident is closed."""
+
+    LIFT = "lift"
+    KEEP = "keep"
+
+
+class FreezeUndecided(Refused):
+    """This incident holds a freeze; say of each whether it is lifted or kept."""
+
+    code = "FREEZE_UNDECIDED"
+    status = 400
+
+
+_BY_CLASS = {
+    SideEffectClass.CRITICAL_MUTATION: Severity.CRITICAL,
+    SideEffectClass.HIGH_RISK_EXTERNAL: Severity.HIGH,
+    SideEffectClass.MEDIUM_RISK_WRITE: Severity.MEDIUM,
+}
+
+
+def severity_of(kind: Kind, side_effect_class: SideEffectClass) -> Severity:
+    """How grave an incident about an action of this class is (rule 2)."""
+    by_class = _BY_CLASS.get(side_effect_class, Severity.LOW)
+    return max(by_class, Severity.HIGH) if kind is Kind.SECURITY else by_class
+
+
+def decided(held: Iterable[UUID], decisions: Mapping[UUID, Stop]) -> dict[UUID, Stop]:
+    """The decision about every freeze that is held; refuses when one is missing (rule 3, R-RB-10)."""
+    freezes = list(held)
+    if any(freeze not in decisions for freeze in freezes):
+        raise FreezeUndecided
+    return {freeze: decisions[freeze] for freeze in freezes}

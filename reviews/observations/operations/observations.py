@@ -1,0 +1,182 @@
+"""Observations: what came back is stored, whatever it is, and never believed (R-OB-03)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.contract import Contract
+from ledger.catalogue.rules.effects import Boundary
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from reviews.models import Observation
+from reviews.observations.rules import observe as rules
+from reviews.readback.operations.schedules import schedule
+from reviews.readback.rules import schedule as schedule_rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back of one attempt: the document as it was sent, the raw output apart, and the attempt's bounds.
+
+    `disclosed` are the tools of the session that the action came from.
+    """
+
+    attempt: int
+    timeout_s: int
+    lease_ends_at: datetime
+    document: dict[str, Any]
+    raw: bytes | None
+    source: str
+    disclosed: tuple[str, ...] = ()
+
+
+def observe(
+    *, tenant_id: UUID, action_id: UUID, contract: Contract, answer: Answer, by: ledger.Actor, at: datetime
+) -> str:
+    """Store an answer and take the step it allows; returns the state after. Late ones are taken too (R-OB-13).
+
+    If we crash after this commit, the schedule row is there: the reading happens whether or not a message arrives.
+    """
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    assert head.entry is not None
+    seen = _judged(answer.document, contract)
+    evidence = _stored(tenant_id, action_id, answer, at=at)
+    pointer = evidence[0].pointer
+    local = contract.transaction_boundary is Boundary.LOCAL_TRANSACTION
+    step = rules.received(
+        seen,
+        state=State(head.state),
+        entry=head.entry,
+        pointer=str(pointer),
+        at=at,
+        local=local,
+        readable=contract.mutating and contract.verifiable,
+    )
+    row = Observation.objects.create(
+        tenant_id=tenant_id,
+        id=ledger.new_id(at),
+        action_id=action_id,
+        attempt=answer.attempt,
+        status=str(seen.status),
+        claimed_success=seen.claimed_success,
+        error_code=(seen.error_code or "")[:64],
+        source=answer.source[:16],
+        late=head.state != State.EXECUTING,
+        pointer=pointer,
+        raw_pointer=evidence[1].pointer if answer.raw is not None else None,
+        at=at,
+    )
+    ledger.append(head, _happening(row, seen, step, contract, answer, evidence, at=at), actor=by, at=at)
+    _follow(head, step, contract, at=at)
+    return str(step.state)
+
+
+def _judged(document: dict[str, Any], contract: Contract) -> rules.Observation:
+    return rules.observe(document.get("result"), tool=contract.name, sub_results=document.get("sub_results"))
+
+
+def _stored(tenant_id: UUID, action_id: UUID, answer: Answer, *, at: datetime) -> tuple[ledger.Sealed, ...]:
+    kept = _seal(tenant_id, action_id, orjson.dumps(answer.document), "observation", answer.source, at=at)
+    if answer.raw is None:
+        return (kept,)
+    return kept, _seal(tenant_id, action_id, answer.raw, "raw_output", answer.source, at=at)
+
+
+def _happening(
+    row: Observation,
+    seen: rules.Observation,
+    step: Any,
+    contract: Contract,
+    answer: Answer,
+    evidence: tuple[ledger.Sealed, ...],
+    *,
+    at: datetime,
+) -> ledger.Happening:
+    horizon_at = schedule_rules.late_effect_horizon(
+        lease_ends_at=answer.lease_ends_at,
+        answered_at=at,
+        claimed_success=seen.claimed_success,
+        timeout_s=answer.timeout_s,
+        settle_s=contract.verification.settle_s if contract.verification else 0,
+    )
+    named = rules.next_named(answer.document.get("result"), chained=contract.next_tools, disclosed=answer.disclosed)
+    return ledger.Happening(
+        kind=step.kind,
+        to=str(step.state) if step.moves else None,
+        grounds=step.grounds,
+        changes=step.entry,
+        detail={
+            "reason": step.reason,
+            "status": str(seen.status),
+            "attempt": answer.attempt,
+            "late": not step.moves,
+            "observation": observed(row),
+            **({"next_tool": named} if named is not None else {}),
+        },
+        evidence=evidence,
+        view=_view(step, horizon_at),
+    )
+
+
+def observed(row: Observation) -> dict[str, Any]:
+    """What an event says of the row that its answer is listed as."""
+    return {
+        "id": str(row.id),
+        "status": row.status,
+        "claimed_success": row.claimed_success,
+        "error_code": row.error_code,
+        "source": row.source,
+        "late": row.late,
+        "pointer": str(row.pointer),
+        "raw_pointer": str(row.raw_pointer) if row.raw_pointer else None,
+    }
+
+
+def _view(step: Any, horizon_at: datetime) -> dict[str, Any]:
+    if not step.moves:
+        return {}
+    # Where only the executor's word says that nothing was sent, a repeat waits until that could no longer be wrong.
+    blocks = {"blocks_until": instant(horizon_at)} if step.state is State.FAILED else {}
+    return {"horizon_at": instant(horizon_at), **blocks}
+
+
+def _follow(head: ledger.Head, step: Any, contract: Contract, *, at: datetime) -> None:
+    if step.state is State.FAILED and step.moves:
+        action = actions.action(head.tenant_id, head.id)
+        ledger_orders.after_failure(action, str(step.state), at=at)
+    # Still EXECUTING means that the tool says it has rolled back: that is read at once.
+    if step.state in (State.PENDING, State.ACCEPTED, State.UNKNOWN, State.EXECUTING):
+        first = contract.verification.polling.first_after_s if contract.verification else 0
+        wait = timedelta(seconds=first) if step.moves else timedelta(0)
+        rank = contract.side_effect_class.rank
+        schedule(tenant_id=head.tenant_id, action_id=head.id, due_at=at + wait, priority=rank, at=at)
+
+
+def _seal(tenant_id: UUID, action_id: UUID, data: bytes, purpose: str, source: str, *, at: datetime) -> ledger.Sealed:
+    return ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=action_id,
+        purpose=purpose,
+        data=data,
+        media_type="application/json" if purpose == "observation" else "application/octet-stream",
+        source=source,
+        at=at,
+    )
+
+
+def judged(documents: list[dict[str, Any]], contract: Contract) -> rules.Observation | None:
+    """The answer that a reading is held against, of all that came, judged again from their stored bytes."""
+    return rules.telling([_judged(each, contract) for each in documents])
+
+
+def view_of(seen: rules.Observation) -> dict[str, Any]:
+    """An observation as the pages show it."""
+    return asdict(seen) | {"status": str(seen.status), "claimed_success": seen.claimed_success}

@@ -1,0 +1,214 @@
+"""Strays: effects that nobody gated. A system's own change log is compared with the record, and a person is told.
+
+The reading happens outside any transaction. Each stray is told in a transaction of its own: a unique row for its place
+in the log sees to it that it is told once, however often a pass is repeated or dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from ledger.actions.queries import actions as actions_queries
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.canonical import digest
+from reviews import queries
+from reviews.checks import changes
+from reviews.checks.changes import Page
+from reviews.checks.interface import CheckFailed
+from reviews.models import Case, Stray, Watch
+from reviews.observations.rules import ungated_effects
+from reviews.observations.rules.ungated_effects import Change, Owner, Run
+from reviews.readback.operations.plans import access_to
+from reviews.readback.operations.readings import plain
+
+UNGATED = "UNGATED_EFFECT"
+PAGE = 500
+TIMEOUT_S = 10.0
+# What nobody gated is as grave as what people must always approve.
+SEVERITY = SideEffectClass.HIGH_RISK_EXTERNAL.rank
+
+
+def watched() -> list[tuple[UUID, str]]:
+    """(tenant, system) of every system whose settings ask for it."""
+    found: list[tuple[UUID, str]] = []
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            found += [
+                (tenant.id, each.name) for each in catalogue_queries.systems(tenant.id) if "changes" in each.settings
+            ]
+    return found
+
+
+def look(*, tenant_id: UUID, name: str, clock: Callable[[], datetime]) -> int:
+    """Compare one page of a system's change log with the record; how many effects nobody gated.
+
+    If we crash after some were told, the next pass reads the page again and tells the rest.
+    """
+    with tenancy(tenant_id):
+        access, missing = access_to(tenant_id, events.tenant_by_id(tenant_id).slug, name)
+        system = catalogue_queries.system(tenant_id, name)
+        watch = queries.watch(tenant_id, system.id) if system is not None else None
+    if system is None or access is None:
+        return 0 if system is None else _failed(tenant_id, system.id, watch, missing, at=clock())
+    log = changes.change_log(system.pattern)
+    assert log is not None, "the settings were checked when the system was registered"
+    try:
+        page = log.changes(system=access, since=watch.mark if watch else "", limit=PAGE, timeout_s=TIMEOUT_S)
+    except CheckFailed as failed:
+        return _failed(tenant_id, system.id, watch, failed.reason, at=clock())
+    return _compared(tenant_id, system, page, watch.begun if watch and watch.begun else page.mark, at=clock())
+
+
+def _compared(tenant_id: UUID, system: Any, page: Page, begun: str, *, at: datetime) -> int:
+    told, mark = 0, page.mark
+    # A pass reads a little of what came before its mark; what came before the watch is nobody's business here.
+    found = [change for change in page.changes if _order(change.place) > _order(begun)]
+    with tenancy(tenant_id):
+        known = queries.strays_at(tenant_id, system.id, [change.place for change in found])
+        runs = _runs(tenant_id, found)
+    for change in found:
+        key_hash = digest(change.key.encode()) if change.key else None
+        whose = ungated_effects.owner(change, runs, key_hash=key_hash, at=at)
+        if whose is Owner.NOT_YET:
+            # It is looked at again in the next pass, and so is all behind it.
+            mark = min(mark, _before(change), key=_order)
+            continue
+        if whose is Owner.NOBODY and change.place not in known:
+            with tenancy(tenant_id):
+                told += tell(tenant_id, system, change, at=at)
+    with tenancy(tenant_id):
+        _keep(tenant_id, system.id, mark, begun=begun, failure="", at=at)
+    return told
+
+
+def _order(mark: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in mark.split("-"))
+
+
+def _before(change: Change) -> str:
+    """The mark just before a change."""
+    first, dash, rest = change.place.partition("-")
+    if not dash:
+        return str(int(first) - 1)
+    return f"{first}-{int(rest) - 1}" if int(rest) else f"{int(first) - 1}-{2**63 - 1}"
+
+
+def _runs(tenant_id: UUID, found: Iterable[Change]) -> tuple[Run, ...]:
+    """The started actions that could account for any of these changes."""
+    listed = list(found)
+    unkeyed = [change for change in listed if not change.key]
+    unnamed = [change for change in unkeyed if not (change.trace_id or change.action_id)]
+    actions = actions_queries.accountable(
+        tenant_id,
+        key_hashes=sorted({digest(change.key.encode()) for change in listed if change.key}),
+        traces=sorted({change.trace_id for change in unkeyed if change.trace_id}),
+        ids=sorted({change.action_id for change in unkeyed if change.action_id}),
+        targets=sorted({change.target for change in unnamed if change.target}),
+    )
+    entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
+    kept = actions_queries.idempotencies(tenant_id, [action.id for action in actions])
+    return tuple(
+        Run(
+            action_id=str(action.id),
+            target=action.target,
+            trace_id=action.trace_id,
+            key_hash=kept[action.id].key_hash if action.id in kept else None,
+            started_at=_time(entries.get(action.id, {}).get("timestamps", {}).get("executed_at")),
+            until=action.horizon_at,
+        )
+        for action in actions
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def tell(tenant_id: UUID, system: Any, change: Change, *, at: datetime) -> int:
+    """Open the case of one stray, with the change as sealed evidence."""
+    case_id, stray_id = ledger.new_id(at), ledger.new_id(at)
+    kept = ledger.seal(
+        tenant_id=tenant_id,
+        subject_id=case_id,
+        purpose="ungated_effect",
+        data=orjson.dumps(asdict(change), default=plain),
+        media_type="application/json",
+        source=system.name,
+        at=at,
+        is_new=True,
+    )
+    _, made = Stray.objects.get_or_create(
+        tenant_id=tenant_id,
+        system_id=system.id,
+        place=change.place,
+        defaults={"id": stray_id, "case_id": case_id, "pointer": kept.pointer, "at": at},
+    )
+    if not made:
+        return 0
+    known = {
+        "reason": UNGATED,
+        "side_effect_class": str(SideEffectClass.HIGH_RISK_EXTERNAL),
+        "severity": SEVERITY,
+        "tool": change.operation[:128],
+        "target": (change.target or system.name)[:512],
+    }
+    Case.objects.create(tenant_id=tenant_id, id=case_id, action_id=None, state="OPEN", opened_at=at, **known)
+    happening = ledger.Happening(
+        kind="case_opened",
+        to="OPEN",
+        detail={
+            **known,
+            "discrepancy": "",
+            "system": system.name,
+            "system_id": str(system.id),
+            "stray_id": str(stray_id),
+            "place": change.place,
+            "pointer": str(kept.pointer),
+        },
+        evidence=(kept,),
+    )
+    ledger.append(ledger.Head(tenant_id=tenant_id, id=case_id, kind="case"), happening, actor=ledger.SYSTEM, at=at)
+    return 1
+
+
+def settle(
+    head: ledger.Head,
+    case: Case,
+    *,
+    detail: dict[str, Any],
+    kept: tuple[ledger.Sealed, ...],
+    by: ledger.Actor,
+    at: datetime,
+) -> str:
+    """A person has found out who did it: why it is so, and on what evidence, is the end of the case."""
+    happening = ledger.Happening(kind="case_resolved", to="RESOLVED", detail=detail, evidence=kept)
+    ledger.append(head, happening, actor=by, at=at)
+    Case.objects.filter(tenant_id=case.tenant_id, id=case.id).update(
+        state="RESOLVED", resolution=detail["resolution"], resolved_at=at, snoozed_until=None, snooze_reason=""
+    )
+    return "RESOLVED"
+
+
+def _failed(tenant_id: UUID, system_id: UUID, watch: Watch | None, why: str, *, at: datetime) -> int:
+    with tenancy(tenant_id):
+        mark, begun = (watch.mark, watch.begun) if watch else ("", "")
+        _keep(tenant_id, system_id, mark, begun=begun, failure=why, at=at)
+    return 0
+
+
+def _keep(tenant_id: UUID, system_id: UUID, mark: str, *, begun: str, failure: str, at: datetime) -> None:
+    Watch.objects.update_or_create(
+        tenant_id=tenant_id,
+        system_id=system_id,
+        defaults={"mark": mark, "begun": begun, "read_at": at, "failure": failure[:300]},
+    )

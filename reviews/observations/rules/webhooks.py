@@ -1,0 +1,152 @@
+"""Webhooks: who signed one, and which action it speaks of (R-OB-13, R-OB-14).
+
+1. The signature is that of Standard Webhooks: HMAC-SHA-256 over `id.timestamp.body` with a secret `whsec_…`, as
+   `v1,<base64>`; several may stand in the header, and several secrets may be good while one replaces another.
+2. The timestamp is no further from now than five minutes, either way.
+3. A system's settings may say under `webhook` where in the body an action is named, by JSON Pointers: its
+   `action_id`, the `idempotency_key` that was sent with it, or its `target`, as text with pointers in braces
+   (`charge/{/data/charge}`). The first that is found counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.record.rules.refusals import Refused
+
+TOLERANCE = timedelta(minutes=5)
+PREFIX = "whsec_"
+_KEY_BYTES = (24, 64)
+_POINTER = re.compile(r"(?:/(?:[^~/{}]|~[01])*)+")
+_PLACE = re.compile(r"\{([^{}]*)\}")
+_NAMES = ("action_id", "idempotency_key", "target")
+_LONGEST = 512
+
+
+class SignatureInvalid(Refused):
+    """The webhook is not signed with a secret of this hook, or its time is not now."""
+
+    code = "SIGNATURE_INVALID"
+    status = 403
+
+
+class BadSecret(Refused):
+    """A webhook secret is `whsec_` and 24 to 64 bytes in Base64."""
+
+    code = "BAD_SECRET"
+    status = 422
+
+
+class BadMapping(Refused):
+    """The webhook mapping of the system is not valid."""
+
+    code = "BAD_MAPPING"
+    status = 422
+
+
+@dataclass(frozen=True)
+class Signed:
+    """The three headers of a webhook as they came."""
+
+    id: str
+    timestamp: str
+    signature: str
+
+
+def key_of(secret: str) -> bytes:
+    """The bytes of a secret; `BadSecret` where it is none."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadSecret from None
+    if not secret.startswith(PREFIX) or not _KEY_BYTES[0] <= len(key) <= _KEY_BYTES[1]:
+        raise BadSecret
+    return key
+
+
+def signature(key: bytes, *, webhook_id: str, timestamp: str, body: bytes) -> str:
+    """The signature of a body under one key (rule 1)."""
+    signed = b".".join((webhook_id.encode(), timestamp.encode(), body))
+    return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+
+
+def check(signed: Signed, body: bytes, *, secrets: Sequence[str], at: datetime) -> None:
+    """Nothing if the webhook was signed with one of the secrets just now (rules 1 and 2)."""
+    if not 1 <= len(signed.id) <= 256 or not signed.timestamp.isascii() or not signed.timestamp.isdigit():
+        raise SignatureInvalid
+    if len(signed.timestamp) > 12 or abs(at.timestamp() - int(signed.timestamp)) > TOLERANCE.total_seconds():
+        raise SignatureInvalid
+    given = [one.encode() for one in signed.signature.split(" ")]
+    for secret in secrets:
+        expected = signature(key_of(secret), webhook_id=signed.id, timestamp=signed.timestamp, body=body).encode()
+        if any(hmac.compare_digest(expected, one) for one in given):
+            return
+    raise SignatureInvalid
+
+
+def mapping_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Where the settings say that a webhook names its action; `BadMapping` says what is wrong (rule 3)."""
+    given = settings.get("webhook", {})
+    if not isinstance(given, Mapping):
+        raise BadMapping("The webhook mapping is an object.")
+    faults = [
+        {"path": f"/settings/webhook/{name}", "code": "MAPPING", "detail": fault}
+        for name, text in given.items()
+        if (fault := _fault(name, text))
+    ]
+    if faults:
+        raise BadMapping(faults[0]["detail"], errors=faults)
+    return dict(given)
+
+
+def _fault(name: str, text: Any) -> str:
+    if name not in _NAMES:
+        return f"A webhook names an action by {', '.join(_NAMES)}, not by {name}."
+    if not isinstance(text, str) or not text:
+        return f"{name} is text."
+    pointers = _PLACE.findall(text) if name == "target" else [text]
+    if not pointers or not all(_POINTER.fullmatch(pointer) for pointer in pointers):
+        return (
+            f"{name} must be a JSON Pointer, such as /data/id."
+            if name != "target"
+            else ("target holds at least one JSON Pointer in braces, such as charge/{/data/charge}.")
+        )
+    return ""
+
+
+def named(mapping: Mapping[str, str], document: Any) -> dict[str, str]:
+    """What a webhook's body says of the action that it is about: the names that were found."""
+    found = {name: _filled(name, text, document) for name, text in mapping.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _filled(name: str, text: str, document: Any) -> str | None:
+    if name != "target":
+        return _at(text, document)
+    parts = {pointer: _at(pointer, document) for pointer in _PLACE.findall(text)}
+    if None in parts.values():
+        return None
+    return _PLACE.sub(lambda place: str(parts[place.group(1)]), text)
+
+
+def _at(pointer: str, document: Any) -> str | None:
+    here = document
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping) and name in here:
+            here = here[name]
+        elif isinstance(here, list) and name.isascii() and name.isdigit() and int(name) < len(here):
+            here = here[int(name)]
+        else:
+            return None
+    if isinstance(here, bool) or not isinstance(here, str | int) or len(str(here)) > _LONGEST:
+        return None
+    return str(here)

@@ -1,0 +1,228 @@
+"""Plans: what is to be read for an action, and everything the check needs; made in one transaction, used in none.
+
+Plans are made for many actions at once, with as many statements as for one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+
+from ledger.actions.queries import actions as actions_queries
+from ledger.actions.queries import readings
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules import contract as contracts
+from ledger.catalogue.rules import policies
+from ledger.catalogue.rules.contract import Contract, Source, Verification
+from ledger.catalogue.rules.policies import DecidingPolicy, Numbers
+from ledger.record.queries import events, evidence
+from ledger.record.rules.canonical import digest as sha256
+from ledger.record.rules.canonical import parse
+from reviews import queries
+from reviews.checks.interface import SystemAccess
+from reviews.observations.operations import observations
+from reviews.observations.rules import observe
+from reviews.observations.rules.observe import Observation
+from reviews.readback.rules import addresses
+from reviews.reconciliation.rules.reading import Reading, restored, shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What the record says of an action with its event `action.seq`; true for as long as that is its last one.
+
+    `request_hash` and `answer_digest` are the SHA-256 of the stored request and of the newest answer, as they are kept.
+    """
+
+    action: Any
+    entry: dict[str, Any]
+    payload: dict[str, Any]
+    observation: Observation | None
+    baseline: Reading | None
+    idempotency: Any | None
+    doubts: int
+    request_hash: str
+    answer_digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One source and the way to it; `missing` says what is not set up. The primary source has no name."""
+
+    name: str
+    pattern: str
+    document: Mapping[str, Any]
+    access: SystemAccess | None
+    missing: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be read for one action: the primary source, if there is one, and then the further ones."""
+
+    tenant_id: UUID
+    action_id: UUID
+    contract: Contract
+    questions: tuple[Question, ...]
+    bindings: dict[str, Any]
+    known: Known
+    verification_policy: DecidingPolicy
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the verification policy that was in force when the plan was made (R-VD-13)."""
+        return _numbers(bytes(self.verification_policy.document))
+
+
+def planned(tenant_id: UUID, action_id: UUID) -> Plan:
+    """The plan for one action, which must exist."""
+    return plans(tenant_id, [action_id])[action_id]
+
+
+def plans(tenant_id: UUID, action_ids: list[UUID]) -> dict[UUID, Plan]:
+    """The plans for these actions, by action; an action that does not exist has none."""
+    slug = events.tenant_by_id(tenant_id).slug
+    found = actions_queries.actions_by_id(tenant_id, action_ids)
+    by_digest = {action.contract_digest: action for action in found.values()}
+    agreed = {digest: contract_of(tenant_id, action) for digest, action in by_digest.items()}
+    in_force = catalogue_queries.active_policies(tenant_id)["verification"]
+    asked = {digest: _questions(tenant_id, slug, contract) for digest, contract in agreed.items()}
+    return {
+        known.action.id: _plan(slug, known, agreed[digest], asked[digest], in_force)
+        for known in _known(tenant_id, list(found.values()), agreed)
+        if (digest := known.action.contract_digest)
+    }
+
+
+def contract_of(tenant_id: UUID, action: Any) -> Contract:
+    """The contract that an action was proposed under."""
+    row = catalogue_queries.contract_by_digest(tenant_id, action.contract_digest)
+    assert row is not None
+    return contracts.stored(bytes(row.document), expected_digest=row.digest)
+
+
+@lru_cache(maxsize=64)
+def _numbers(document: bytes) -> Numbers:
+    return policies.numbers(parse(document))
+
+
+def known_of(tenant_id: UUID, action: Any, contract: Contract) -> Known:
+    """What the record says of one action now."""
+    return _known(tenant_id, [action], {action.contract_digest: contract})[0]
+
+
+def _known(tenant_id: UUID, actions: list[Any], agreed: dict[str, Contract]) -> list[Known]:
+    ids = [action.id for action in actions]
+    entries = events.entries(tenant_id, [(action.id, action.seq) for action in actions])
+    keys = actions_queries.idempotencies(tenant_id, ids)
+    taken = readings.readings_taken(tenant_id, ids)
+    seen = queries.observations_of_all(tenant_id, ids)
+    doubted = queries.doubts(tenant_id, ids)
+    payloads = [action.payload_pointer for action in actions if action.payload_pointer is not None]
+    opened = evidence.opened_all(tenant_id, [*payloads, *taken.values(), *(each.pointer for each in seen)])
+    answers: dict[UUID, list[Any]] = {}
+    digests: dict[UUID, str] = {}
+    attempts = {action.id: action.attempt_count for action in actions}
+    for each in seen:
+        # Only the newest attempt's answers tell: what one before claimed was read back and settled then.
+        if each.attempt < attempts[each.action_id]:
+            continue
+        answer = opened.get(each.pointer, b"{}")
+        answers.setdefault(each.action_id, []).append(orjson.loads(answer))
+        digests[each.action_id] = sha256(answer)
+    return [
+        Known(
+            action=action,
+            entry=entries.get(action.id, {}),
+            payload=orjson.loads(opened.get(action.payload_pointer, b"{}")) if action.payload_pointer else {},
+            observation=observations.judged(answers.get(action.id, []), agreed[action.contract_digest]),
+            baseline=_baseline(opened.get(taken[action.id])) if action.id in taken else None,
+            idempotency=keys.get(action.id),
+            doubts=doubted.get(action.id, 0),
+            request_hash=sha256(opened.get(action.payload_pointer, b"")) if action.payload_pointer else "",
+            answer_digest=digests.get(action.id, ""),
+        )
+        for action in actions
+    ]
+
+
+def _baseline(data: bytes | None) -> Reading | None:
+    """The reading that was taken before the action ran, where one was wanted (R-RC-09)."""
+    return restored(orjson.loads(data)) if data is not None else None
+
+
+def _plan(
+    slug: str, known: Known, contract: Contract, questions: tuple[Question, ...], in_force: DecidingPolicy
+) -> Plan:
+    outcome = known.entry.get("intended_outcome", {})
+    intended = {
+        "target_resource": outcome.get("target_resource", ""),
+        "predicates": outcome.get("expected_predicates", []),
+    }
+    return Plan(
+        tenant_id=known.action.tenant_id,
+        action_id=known.action.id,
+        contract=contract,
+        questions=questions,
+        bindings={
+            "si": intended,
+            "sr": known.payload,
+            "so": observe.bindings(known.observation),
+            "scope": _scope(slug, known),
+            "pre": shown(known.baseline, contract.required_effects),
+            "sa": {},
+        },
+        known=known,
+        verification_policy=in_force,
+    )
+
+
+def _scope(slug: str, known: Known) -> dict[str, Any]:
+    action, kept = known.action, known.idempotency
+    return {
+        "tenant": slug,
+        "principal": action.agent,
+        "action_id": str(action.id),
+        "target": action.target,
+        "trace_id": action.trace_id,
+        "executed_at": known.entry["timestamps"]["executed_at"] or "",
+        **({"idempotency_key": kept.key} if kept else {}),
+    }
+
+
+def _questions(tenant_id: UUID, slug: str, contract: Contract) -> tuple[Question, ...]:
+    verification = contract.verification
+    if verification is None:
+        return ()
+    further = (_question(tenant_id, slug, each.name, each) for each in verification.further)
+    return (_question(tenant_id, slug, "", verification), *further)
+
+
+def _question(tenant_id: UUID, slug: str, name: str, part: Verification | Source) -> Question:
+    access, missing = access_to(tenant_id, slug, part.system)
+    return Question(name=name, pattern=part.pattern, document=part.document, access=access, missing=missing)
+
+
+def access_to(tenant_id: UUID, slug: str, name: str) -> tuple[SystemAccess | None, str]:
+    """The way into a registered system, or what is not set up; the credential is a file, never a column."""
+    system = catalogue_queries.system(tenant_id, name)
+    if system is None:
+        return None, f"The system {name} is not registered."
+    path = settings.COUNTERFOIL_SECRETS_DIR / "systems" / slug / f"{system.name}.json"
+    try:
+        credential = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None, f"There is no credential for the system {system.name}."
+    if not isinstance(credential, dict):
+        return None, f"The credential for the system {system.name} is no JSON object."
+    own, fault = addresses.resolve(system.settings, credential)
+    if fault:
+        return None, f"The system {system.name} is not asked. {fault}"
+    return SystemAccess(name=system.name, pattern=system.pattern, settings=own, credential=credential), ""

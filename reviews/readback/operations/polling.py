@@ -1,0 +1,289 @@
+"""Polling: what is due is read, several systems at once, and each result is concluded.
+
+One thread, the task's own, claims, plans and concludes, and is the only one that speaks to the database. The others
+read outside systems, each a batch of one system, and hold nothing but their answers. Slow systems may keep half of
+them busy, so that the others always find some free.
+
+If we crash, claims run out and their rows are read again: a reading that was made and not concluded was made in vain,
+and no more than that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from django.db import DatabaseError
+
+from ledger.db import ask, tenancy
+from ledger.record import operations as ledger
+from ledger.record.rules.refusals import Refused
+from reviews.readback.operations import budgets, claimed_batches, schedules, systems
+from reviews.readback.operations.claimed_batches import Claim, Due, Mode
+from reviews.readback.operations.plans import Plan, plans
+from reviews.readback.operations.readings import Taken, read_all
+from reviews.readback.rules.budget import stretch
+from reviews.reconciliation.rules.facts import Failure, Pacing
+from reviews.recovery.operations.recovery import Surroundings
+from reviews.verification.operations import rechecks, verification
+from reviews.verification.rules import verification as rules
+
+log = logging.getLogger(__name__)
+
+READERS = 16
+SLOW_READERS = 8
+# More would only wait here for the one that concludes, while another worker could have them.
+ROWS_AT_ONCE = 100
+LANES_AT_ONCE = 4
+LONGEST = timedelta(seconds=20)
+_BATCH_S = 5.0
+_NAP_S = (0.01, 0.2)
+# Any number that nothing else here locks.
+SLOW_LOCK = 0x0C0F_5107
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """One reading as it was made."""
+
+    plan: Plan
+    due: Due
+    taken: Taken
+    began_at: datetime
+    took_ms: float
+
+
+@dataclass
+class _Round:
+    """What one call has under way."""
+
+    clock: Callable[[], datetime]
+    pool: ThreadPoolExecutor
+    slow: bool
+    running: dict[Future[list[Read]], tuple[Claim, list[tuple[Plan, Due]]]] = field(default_factory=dict)
+    read: int = 0
+
+    @property
+    def rows_running(self) -> int:
+        return sum(len(work) for _, work in self.running.values())
+
+    @property
+    def slow_running(self) -> int:
+        return sum(claim.slow for claim, _ in self.running.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polled:
+    """How many readings were concluded, and whether somebody must go on from here."""
+
+    read: int
+    goes_on: bool
+
+
+def poll(*, clock: Callable[[], datetime], stay: timedelta = timedelta(0)) -> Polled:
+    """Read all that is due, then stay for what becomes due.
+
+    Only one call at a time, of all workers, reads systems that are known to be slow, and only that one stays: the
+    others help with the fast ones and return, so that no worker is kept from its other tasks.
+    """
+    with _only_one() as alone, ThreadPoolExecutor(READERS, thread_name_prefix="reader") as pool:
+        begun = _Round(clock=clock, pool=pool, slow=alone)
+        began_at = clock()
+        leave_at = began_at + (stay if alone else timedelta(0))
+        last_at = began_at + max(LONGEST, stay)
+        while True:
+            at = clock()
+            is_over = at >= last_at
+            claimed = [] if is_over else _claim(begun, at=at)
+            for claim in claimed:
+                _begin(begun, claim)
+            if begun.running:
+                _conclude_some(begun, 0.0 if claimed else _NAP_S[1] / 2)
+            elif not claimed:
+                if is_over or at >= leave_at:
+                    return Polled(read=begun.read, goes_on=is_over or (alone and bool(stay)))
+                time.sleep(_nap(at))
+
+
+def _claim(begun: _Round, *, at: datetime) -> list[Claim]:
+    lanes = min(LANES_AT_ONCE, READERS - len(begun.running))
+    if not lanes or begun.rows_running >= ROWS_AT_ONCE:
+        return []
+    return claimed_batches.claim(at=at, lanes=lanes, slow=begun.slow and begun.slow_running < SLOW_READERS)
+
+
+@contextmanager
+def _only_one() -> Iterator[bool]:
+    """Whether this call is the one that may be held up; the lock goes with the connection of whoever dies."""
+    [(alone,)] = ask("SELECT pg_try_advisory_lock($1)", SLOW_LOCK)
+    try:
+        yield alone
+    finally:
+        if alone:
+            ask("SELECT pg_advisory_unlock($1)", SLOW_LOCK)
+
+
+def _nap(at: datetime) -> float:
+    [(next_at,)] = ask("SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1", at)
+    wanted = (next_at - at).total_seconds() if next_at is not None else _NAP_S[1]
+    return max(_NAP_S[0], min(_NAP_S[1], wanted))
+
+
+def _begin(begun: _Round, claim: Claim) -> None:
+    """Plan a batch and hand it to a reader; what an open circuit holds is concluded without one."""
+    try:
+        work = _planned(claim)
+    except (DatabaseError, Refused):
+        log.exception("the readings of a batch could not be planned")
+        return
+    if claim.mode is Mode.HOLD:
+        at = begun.clock()
+        reason = "The system does not answer; it is asked again when its circuit lets one reading through."
+        taken = Taken(failure=Failure(reason, retryable=True))
+        held = [Read(plan=plan, due=due, taken=taken, began_at=at, took_ms=0) for plan, due in work]
+        begun.read += _concluded(claim, held, at=at)
+    elif work:
+        begun.running[begun.pool.submit(_read_all, work, begun.clock)] = (claim, work)
+
+
+def _planned(claim: Claim) -> list[tuple[Plan, Due]]:
+    ids = [due.action_id for due in claim.due]
+    with tenancy(claim.tenant_id):
+        found = plans(claim.tenant_id, ids)
+        work = [(found[due.action_id], due) for due in claim.due if due.action_id in found]
+        wanted = [(plan, due) for plan, due in work if _is_wanted(plan, due)]
+        kept = {plan.action_id for plan, _ in wanted}
+        for action_id in ids:
+            if action_id not in kept:
+                schedules.settle(action_id=action_id)
+    return wanted
+
+
+def _is_wanted(plan: Plan, due: Due) -> bool:
+    action = plan.known.action
+    if due.recheck is not None:
+        return rechecks.may_be_rechecked(action)
+    return verification.is_open(action)
+
+
+def _read_all(work: list[tuple[Plan, Due]], clock: Callable[[], datetime]) -> list[Read]:
+    """The readings of a batch, one after another; what would keep the reader too long is left for another."""
+    made: list[Read] = []
+    began = time.monotonic()
+    for plan, due in work:
+        if time.monotonic() - began > _BATCH_S:
+            break
+        made.append(_read(plan, due, clock))
+    return made
+
+
+def _read(plan: Plan, due: Due, clock: Callable[[], datetime]) -> Read:
+    at, began = clock(), time.monotonic()
+    try:
+        taken = read_all(plan, at=at, clock=clock)
+    except Exception as error:
+        log.exception("the check of %s failed on its own account", plan.action_id)
+        taken = Taken(failure=Failure(f"The check itself failed ({type(error).__name__}).", retryable=True))
+    took_ms = (time.monotonic() - began) * 1000
+    return Read(plan=plan, due=due, taken=taken, began_at=at, took_ms=took_ms)
+
+
+def _conclude_some(begun: _Round, patience_s: float) -> None:
+    done, _ = wait(begun.running, timeout=patience_s, return_when=FIRST_COMPLETED)
+    for future in done:
+        claim, work = begun.running.pop(future)
+        made = future.result()
+        unread = [plan.action_id for plan, _ in work[len(made) :]]
+        try:
+            if unread:
+                claimed_batches.give_back(claim.id, unread)
+            begun.read += _concluded(claim, made, at=begun.clock())
+        except (DatabaseError, Refused):
+            log.exception("a batch of readings could not be concluded")
+
+
+def _concluded(claim: Claim, made: list[Read], *, at: datetime) -> int:
+    """Conclude a batch: what says nothing new in one statement, the rest one by one."""
+    with tenancy(claim.tenant_id):
+        paces = _counted(claim, made, at=at)
+        around = Surroundings(claim.tenant_id)
+        again = [(each, pacing, _again(each, pacing, around)) for each, pacing in zip(made, paces, strict=True)]
+        quiet = [found for _, _, found in again if found is not None]
+        if quiet:
+            schedules.read_again(*quiet)
+    for each, pacing, found in again:
+        if found is None:
+            _conclude(each, pacing, around)
+    return len(made)
+
+
+def _counted(claim: Claim, made: list[Read], *, at: datetime) -> list[Pacing]:
+    """Count the readings against circuit and budget; how each action's next one is paced."""
+    if claim.mode is Mode.HOLD:
+        return [Pacing(not_before=claim.held_until, asked=False)] * len(made)
+    asked = [_asked(each) for each in made]
+    systems.answered(tenant_id=claim.tenant_id, system_id=claim.system_id, asked=asked, at=at)
+    tools = Counter((claim.system_id, each.plan.contract.name) for each in made)
+    budget, spent = budgets.spend(tenant_id=claim.tenant_id, made=tools, at=at)
+    return [Pacing(stretch=stretch(budget, spent, rank=each.plan.contract.side_effect_class.rank)) for each in made]
+
+
+def _asked(each: Read) -> systems.Asked:
+    failure = each.taken.failure
+    reason = failure.reason if failure is not None and failure.retryable else ""
+    return systems.Asked(began_at=each.began_at, took_ms=each.took_ms, unanswered=reason)
+
+
+def _again(each: Read, pacing: Pacing, around: Surroundings) -> schedules.Again | None:
+    """When to read again, where the reading says nothing that is not on record; None where something follows.
+
+    No lock is needed: nothing is decided. If the action has moved meanwhile, its row is gone or is due again.
+    """
+    known = each.plan.known
+    if each.due.recheck is not None or (pacing.asked and each.due.readings == 0):
+        return None
+    head = ledger.Head(
+        tenant_id=each.plan.tenant_id,
+        id=each.plan.action_id,
+        kind="action",
+        state=known.action.state,
+        seq=known.action.seq,
+        entry=known.entry,
+    )
+    inputs = verification.inputs_of(
+        each.plan,
+        known.action,
+        head,
+        each.due,
+        each.taken,
+        uuid4(),
+        pacing=pacing,
+        around=around,
+        at=each.began_at,
+    )
+    outcome = rules.run(inputs)
+    if outcome.steps or outcome.next_read_at is None or verification.is_told_again(inputs, outcome):
+        return None
+    return schedules.Again(
+        action_id=each.plan.action_id, due_at=outcome.next_read_at, began_at=each.began_at, asked=pacing.asked
+    )
+
+
+def _conclude(each: Read, pacing: Pacing, around: Surroundings) -> None:
+    plan, at = each.plan, each.began_at
+    try:
+        with tenancy(plan.tenant_id):
+            if each.due.recheck is not None:
+                rechecks.conclude(plan, each.taken, at=at)
+            else:
+                verification.conclude(plan, each.taken, pacing=pacing, around=around.now(), at=at)
+    except (DatabaseError, Refused):
+        # The claim runs out and the action is read again; its neighbours go on.
+        log.exception("the verification of %s did not end", plan.action_id)

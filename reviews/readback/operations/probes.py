@@ -1,0 +1,68 @@
+"""Probes of systems for which nothing waits: without them a circuit that nobody needs would stay open for ever.
+
+What was read before is read once more, and only whether there is an answer counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.db import ask, tenancy
+from reviews import queries
+from reviews.readback.operations import systems
+from reviews.readback.operations.claimed_batches import CLAIM
+from reviews.readback.operations.plans import Plan, plans
+from reviews.readback.operations.readings import read
+
+_LOOKED_THROUGH = 50
+# One worker makes the probe: it moves the lane's time on, and whoever comes second finds nothing due.
+_IDLE: LiteralString = """
+    UPDATE reviews_lane SET held_until = $2 WHERE system_id = (
+        SELECT l.system_id FROM reviews_lane l WHERE l.held_until <= $1 AND NOT EXISTS (
+            SELECT FROM reviews_schedule s WHERE s.tenant_id = l.tenant_id AND s.system_id = l.system_id
+                AND s.due_at <= $1)
+        ORDER BY l.held_until LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING tenant_id, system_id
+"""
+
+
+def probe_one(*, clock: Callable[[], datetime]) -> bool:
+    """Ask one system that is away and has nothing due; whether there was one.
+
+    If we crash, its lane is free again when a claim would be.
+    """
+    at = clock()
+    for tenant_id, system_id in ask(_IDLE, at, at + CLAIM):
+        with tenancy(tenant_id):
+            plan = _anything_read(tenant_id, system_id)
+        if plan is None:
+            continue
+        began = time.monotonic()
+        _, failure = read(plan, at=at)
+        asked = systems.Asked(
+            began_at=at,
+            took_ms=(time.monotonic() - began) * 1000,
+            unanswered=failure.reason if failure is not None and failure.retryable else "",
+        )
+        with tenancy(tenant_id):
+            systems.answered(tenant_id=tenant_id, system_id=system_id, asked=[asked], at=clock())
+        return True
+    return False
+
+
+def _anything_read(tenant_id: UUID, system_id: UUID) -> Plan | None:
+    """A plan for the newest action that was read back from a system."""
+    system = catalogue_queries.system_by_id(tenant_id, system_id)
+    ids = dict.fromkeys(run.action_id for run in queries.recent_runs(tenant_id, limit=_LOOKED_THROUGH))
+    found = plans(tenant_id, list(ids)) if system is not None and ids else {}
+    for action_id in ids:
+        plan = found.get(action_id)
+        verification = plan.contract.verification if plan is not None else None
+        if system is not None and verification is not None and verification.system == system.name:
+            return plan
+    return None

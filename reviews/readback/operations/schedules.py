@@ -1,0 +1,117 @@
+"""The schedule of readings. PostgreSQL holds it; messages are hints that may be lost or repeated (D3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ledger.actions.queries import actions, readings
+from ledger.db import ask, tenancy
+from ledger.record.queries import events
+from reviews.models import Schedule
+from reviews.readback.operations import work_queue
+
+# No contract asks for so many rechecks: after this one comes none.
+_NOT_ASKED_FOR = 99
+
+
+def schedule(*, tenant_id: UUID, action_id: UUID, due_at: datetime, at: datetime, priority: int | None = None) -> None:
+    """Have an action read at `due_at`; one that is already scheduled is read at the earlier time.
+
+    Without a priority it is that of the action's class.
+    """
+    place = work_queue.place_of(tenant_id=tenant_id, action_id=action_id)
+    ask(
+        "INSERT INTO reviews_schedule (action_id, tenant_id, system_id, due_at, priority, readings, opened_at)"
+        " VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (action_id) DO UPDATE SET"
+        " due_at = least(reviews_schedule.due_at, excluded.due_at), asked_at = excluded.opened_at,"
+        " system_id = excluded.system_id,"
+        " priority = greatest(reviews_schedule.priority, excluded.priority)",
+        *(action_id, tenant_id, place.system_id, due_at, place.rank if priority is None else priority, at),
+    )
+
+
+def reopen(*, tenant_id: UUID, action_id: UUID, priority: int, at: datetime) -> None:
+    """Start the clock of a verification again, now."""
+    Schedule.objects.filter(action_id=action_id).delete()
+    schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, priority=priority, at=at)
+
+
+def schedule_recheck(*, tenant_id: UUID, action_id: UUID, due_at: datetime, number: int, at: datetime) -> None:
+    """Have a settled action read once more at `due_at`, as the contract's recheck of that number."""
+    place = work_queue.place_of(tenant_id=tenant_id, action_id=action_id)
+    Schedule.objects.update_or_create(
+        action_id=action_id,
+        defaults={
+            "tenant_id": tenant_id,
+            "system_id": place.system_id,
+            "due_at": due_at,
+            "claimed_until": None,
+            "claim": None,
+            "asked_at": None,
+            "priority": 0,
+            "readings": 0,
+            "opened_at": at,
+            "recheck": number,
+        },
+    )
+
+
+def recheck_now(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
+    """Read a settled action once more, now; a recheck that its contract asks for is made later all the same."""
+    row = Schedule.objects.filter(action_id=action_id).first()
+    number = row.recheck - 1 if row is not None and row.recheck is not None and row.recheck >= 0 else _NOT_ASKED_FOR
+    schedule_recheck(tenant_id=tenant_id, action_id=action_id, due_at=at, number=number, at=at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """When an action is read next, after a reading that began at `began_at` (or none, where nothing was asked)."""
+
+    action_id: UUID
+    due_at: datetime
+    began_at: datetime
+    asked: bool = True
+
+
+def read_again(*again: Again) -> None:
+    """The next readings are due then; what somebody wanted read after the last one began stays due now."""
+    ask(
+        "UPDATE reviews_schedule s SET claimed_until = NULL, claim = NULL, readings = s.readings + w.asked::integer,"
+        " due_at = CASE WHEN s.asked_at > w.began_at THEN s.due_at ELSE w.due_at END"
+        " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::boolean[])"
+        " AS w (action_id, due_at, began_at, asked) WHERE s.action_id = w.action_id",
+        [each.action_id for each in again],
+        [each.due_at for each in again],
+        [each.began_at for each in again],
+        [each.asked for each in again],
+    )
+
+
+def settle(*, action_id: UUID) -> None:
+    """Nothing more is read."""
+    ask("DELETE FROM reviews_schedule WHERE action_id = $1", action_id)
+
+
+def adopt(*, at: datetime) -> int:
+    """Give every action that is verified, waiting or unknown a schedule row if it has none; how many it was."""
+    adopted = 0
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            waiting = actions.unsettled(tenant.id)
+            known = set(Schedule.objects.filter(action_id__in=waiting).values_list("action_id", flat=True))
+            for action_id in waiting:
+                if action_id not in known:
+                    schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
+                    adopted += 1
+    return adopted
+
+
+def readings_wanted() -> list[tuple[UUID, UUID]]:
+    """(tenant, action) of every reading that an order waits for."""
+    wanted: list[tuple[UUID, UUID]] = []
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            wanted += [(tenant.id, action_id) for action_id in readings.readings_wanted(tenant.id)]
+    return wanted

@@ -1,0 +1,96 @@
+"""How hard a registered system may be asked: readers at once, readings a minute, and when to stop asking.
+
+A system's settings may hold `limits`; what they leave out is the default, and an unknown name is refused, so that
+no misspelt limit is silent (R-VD-14).
+
+    concurrency          readers that read it at the same time, in the whole installation (4)
+    reads_per_minute     readings, at most a second's worth of them at once (6000)
+    failures             failures without an answer between them that open its circuit (5)
+    cooldown_s           how long an open circuit waits before its first probe (10)
+    longest_cooldown_s   the wait grows with each failed probe, up to this (300)
+    incident_after_s     a circuit that is open for so long is an incident (300)
+    incident_actions     and so is one for which so many actions wait (10)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.record.rules.refusals import Refused
+
+_BURST_S = 1.0
+_MOST = {
+    "concurrency": 64,
+    "reads_per_minute": 600_000,
+    "failures": 1000,
+    "cooldown_s": 3600,
+    "longest_cooldown_s": 86_400,
+    "incident_after_s": 86_400,
+    "incident_actions": 1_000_000,
+}
+
+
+class BadLimits(Refused):
+    """The limits of the system are not valid."""
+
+    code = "BAD_LIMITS"
+    status = 422
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of one system."""
+
+    concurrency: int = 4
+    reads_per_minute: int = 6000
+    failures: int = 5
+    cooldown_s: int = 10
+    longest_cooldown_s: int = 300
+    incident_after_s: int = 300
+    incident_actions: int = 10
+
+
+NAMES: tuple[str, ...] = tuple(field.name for field in fields(Limits))
+
+
+def limits_of(settings: Mapping[str, Any]) -> Limits:
+    """The limits in a system's settings; `BadLimits` says what is wrong with them."""
+    given = settings.get("limits", {})
+    faults = [{"path": f"/settings/limits{path}", "code": "LIMIT", "detail": detail} for path, detail in _faults(given)]
+    if faults:
+        raise BadLimits(faults[0]["detail"], errors=faults)
+    return Limits(**given)
+
+
+def _faults(given: Any) -> list[tuple[str, str]]:
+    if not isinstance(given, Mapping):
+        return [("", "The limits of a system are an object.")]
+    found = [(f"/{name}", f"There is no limit named {name}.") for name in given if name not in NAMES]
+    for name, most in _MOST.items():
+        value = given.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            found.append((f"/{name}", f"{name} must be a whole number from 1 to {most}."))
+    if not found and Limits(**given).longest_cooldown_s < Limits(**given).cooldown_s:
+        found.append(("/longest_cooldown_s", "longest_cooldown_s must not be shorter than cooldown_s."))
+    return found
+
+
+def allowance(*, reads_per_minute: int, paid_until: datetime | None, at: datetime) -> int:
+    """How many readings may be made at `at`, where readings are paid for up to `paid_until`.
+
+    Every reading pays for its share of a minute. Who has not read for a while may read a second's worth at once, and
+    one at least.
+    """
+    share = 60.0 / reads_per_minute
+    credit = (at - paid_until).total_seconds() if paid_until is not None and paid_until > at else 0.0
+    return max(0, math.floor((max(_BURST_S, share) + credit) / share + 1e-9))
+
+
+def paid_after(*, reads_per_minute: int, paid_until: datetime | None, reads: int, at: datetime) -> datetime:
+    """Up to when readings are paid for after `reads` more."""
+    begun = max(at, paid_until) if paid_until is not None else at
+    return begun + timedelta(seconds=reads * 60.0 / reads_per_minute)

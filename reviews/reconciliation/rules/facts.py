@@ -1,0 +1,231 @@
+"""What the rules of reviews take as given about one action: its contract, and one run's circumstances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ledger.catalogue.rules.contract import Contract, Polling, Source
+from ledger.catalogue.rules.depth import Depth
+from ledger.catalogue.rules.effects import Boundary, EffectDomain, Reversibility, SideEffectClass
+from ledger.catalogue.rules.policies import BUILT_IN_NUMBERS, Numbers
+from ledger.catalogue.rules.remedies import Recovery
+from ledger.record.rules.lifecycle import State
+from reviews.observations.rules.observe import Observation
+from reviews.reconciliation.rules.reading import Reading
+from reviews.recovery.rules.recovery_table import BUILT_IN, Policy, Situation
+
+NO_RECOVERY = Recovery()
+DEFAULT_POLLING = Polling(first_after_s=1, backoff=2.0, max_interval_s=60, sla_s=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a contract says that verification and recovery need; `of` takes it from the contract."""
+
+    side_effect_class: SideEffectClass
+    reversibility: Reversibility
+    boundary: Boundary
+    effect_domain: EffectDomain = EffectDomain.OTHER
+    externally_visible: bool = False
+    pivot: bool = False
+    no_op_success_allowed: bool = False
+    verifiable: bool = True
+    required_effects: tuple[str, ...] = ()
+    predicates: tuple[str, ...] = ()
+    stale_errors: tuple[str, ...] = ()
+    further: tuple[Source, ...] = ()
+    recovery: Recovery = NO_RECOVERY
+    polling: Polling = DEFAULT_POLLING
+    depth: Depth | None = None
+    fresh_after: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keyed: bool = False
+    repeat_limit: int = BUILT_IN_NUMBERS.repeat_limit
+
+    @classmethod
+    def of(cls, contract: Contract, numbers: Numbers = BUILT_IN_NUMBERS) -> Facts:
+        """The facts of a contract; where it names no number, the verification policy's stands (R-VD-13)."""
+        verification = contract.verification
+        return cls(
+            side_effect_class=contract.side_effect_class,
+            reversibility=contract.reversibility,
+            boundary=contract.recovery_boundary,
+            effect_domain=contract.effect_domain,
+            externally_visible=contract.externally_visible,
+            pivot=contract.pivot,
+            no_op_success_allowed=contract.no_op_success_allowed,
+            verifiable=contract.verifiable,
+            required_effects=contract.required_effects,
+            predicates=contract.predicates,
+            stale_errors=contract.stale_errors,
+            further=verification.further if verification else (),
+            recovery=contract.recovery,
+            polling=polling_of(contract, numbers),
+            depth=contract.depth,
+            fresh_after=_fresh_after(contract),
+            keyed=_is_keyed(contract),
+            repeat_limit=numbers.repeat_limit,
+        )
+
+    def situation(self, trigger: str, *, compensation_available: bool = False) -> Situation:
+        """The recovery table's question about an effect that is committed, without a reading of its own."""
+        return Situation(
+            triggers=frozenset({trigger}),
+            side_effect_class=self.side_effect_class,
+            reversibility=self.reversibility,
+            transaction_boundary=self.boundary,
+            effect_domain=self.effect_domain,
+            externally_visible=self.externally_visible,
+            effect_committed=True,
+            compensation_available=compensation_available,
+        )
+
+    @property
+    def mutating(self) -> bool:
+        """Whether the tool changes anything at all."""
+        return self.side_effect_class is not SideEffectClass.READ_ONLY
+
+    @property
+    def answer_only(self) -> bool:
+        """Whether the tool only reads and names no check: its answer is all that can be judged (`answer_checks`)."""
+        return not self.mutating and not self.verifiable
+
+    @property
+    def high_impact(self) -> bool:
+        """HIGH_RISK_EXTERNAL or CRITICAL_MUTATION: recovery waits for a person (C-63)."""
+        return self.side_effect_class.rank >= SideEffectClass.HIGH_RISK_EXTERNAL.rank
+
+    @property
+    def critical(self) -> bool:
+        """CRITICAL_MUTATION: every source must answer and agree, and it fails closed (R-RC-13, R-VD-06)."""
+        return self.side_effect_class is SideEffectClass.CRITICAL_MUTATION
+
+    def predicates_of(self, source: str) -> tuple[str, ...]:
+        """What the contract asks of one source; the primary one has no name."""
+        named = {each.name: each.predicates for each in self.further}
+        return named.get(source, ()) if source else self.predicates
+
+
+def _fresh_after(contract: Contract) -> dict[str, Mapping[str, str]]:
+    """The freshness tokens that each source is held to, by the source's name; the primary one has none."""
+    if contract.verification is None:
+        return {}
+    parts = {"": contract.verification.document, **{one.name: one.document for one in contract.verification.further}}
+    return {name: part["fresh_after"] for name, part in parts.items() if part.get("fresh_after")}
+
+
+def _is_keyed(contract: Contract) -> bool:
+    """Whether the primary lookup finds each effect by the idempotency key."""
+    effects = contract.verification.lookup.get("effects") if contract.verification else None
+    if not isinstance(effects, Mapping) or not effects:
+        return False
+    return all("scope.idempotency_key" in str(part) for part in effects.values())
+
+
+def polling_of(contract: Contract, numbers: Numbers) -> Polling:
+    """When an action of the contract is read: as the contract says, else as the policy does."""
+    said = contract.verification.document.get("polling", {}) if contract.verification else {}
+    return Polling(
+        first_after_s=said.get("first_after_s", numbers.first_after_s),
+        backoff=float(said.get("backoff", numbers.backoff)),
+        max_interval_s=said.get("max_interval_s", numbers.max_interval_s),
+        sla_s=said.get("sla_s", numbers.sla_s[contract.side_effect_class]),
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A check that brought no reading. Retryable: the system may answer later (an outage, a lock).
+
+    `source` names the further source that failed; the primary one has no name.
+    """
+
+    reason: str
+    retryable: bool
+    indicators: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pacing:
+    """What holds readings back besides their own polling: an open circuit until its probe, a budget that is spent.
+
+    `asked` is false where the system was not asked at all.
+    """
+
+    not_before: datetime | None = None
+    stretch: float = 1.0
+    asked: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFacts:
+    """Where an answer came from and what it is held against.
+
+    `request_hash` is that of the request as it is stored, `answer_digest` that of the answer. `schema_fault` says where
+    the answer breaks the contract's answer schema; `has_schema` is false where the contract declares none.
+    """
+
+    tenant: str
+    tool: str
+    request_hash: str
+    answer_digest: str
+    executor_id: str
+    executor_tenant: str
+    executor_tools: tuple[str, ...]
+    has_schema: bool = False
+    schema_fault: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Everything that one verification run decides from; the same inputs give the same outcome (R-RC-14).
+
+    `entry` is the action's current entry. `horizon_at` is the instant before which an effect that is
+    absent may still arrive; `sla_at` the end of the verification SLA; `attempts` the runs before this
+    one; `seed` spreads the polls of different actions. `policy` is the recovery policy in force, and
+    `recovery_tools` the arguments of every remedy that is registered. `unwinding`: the run is being taken
+    back, so what this action did must be reversed. `is_remedy`: it is a recovery action itself. `brought`:
+    the effects that verified forward recoveries brought. `failure` says why the primary source gave no reading,
+    `silent` the same of further ones; `doubts` counts the runs before this one in which a source answered and
+    bore nothing out. `answer` says where the answer of a tool that only reads came from.
+    """
+
+    state: State
+    facts: Facts
+    entry: Mapping[str, Any]
+    target_resource: str
+    horizon_at: datetime
+    sla_at: datetime
+    at: datetime
+    attempts: int
+    seed: str
+    si: Mapping[str, Any] = field(default_factory=dict)
+    sr: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    observation: Observation | None = None
+    baseline: Reading | None = None
+    readings: tuple[Reading, ...] = ()
+    failure: Failure | None = None
+    silent: tuple[Failure, ...] = ()
+    doubts: int = 0
+    added_predicates: tuple[str, ...] = ()
+    idempotency_status: str | None = None
+    query_pointer: str | None = None
+    state_pointer: str | None = None
+    pivot_committed: bool = False
+    retry_safe: bool = False
+    policy: Policy = BUILT_IN
+    recovery_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unwinding: bool = False
+    is_remedy: bool = False
+    brought: frozenset[str] = frozenset()
+    pacing: Pacing = Pacing()
+    answer: AnswerFacts | None = None
+
+    @property
+    def claimed_success(self) -> bool:
+        """Whether the tool said that all of it was done."""
+        return self.observation is not None and self.observation.claimed_success

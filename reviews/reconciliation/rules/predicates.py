@@ -1,0 +1,169 @@
+"""Predicates: what must be true of the authoritative state, one by one (R-RC-01 to R-RC-06, R-RC-12).
+
+1. The set is the contract's predicates, those that the agent added (they may only add), and the scope:
+   tenant and target of everything that the action wrote, also where the contract lists neither.
+2. Each has one of three results; the fourth, NOT_APPLICABLE, says that the lookup declares nothing to
+   compare, and never stands for "passed in silence" (R-CP-15).
+3. A comparison shows both sides: what was expected, and what the source said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ledger.catalogue.rules import expressions
+from ledger.catalogue.rules.expressions import Answer, BadExpression, Expression, Truth, View
+from reviews.reconciliation.rules.reading import Consistency, Effect, Reading
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Origin(StrEnum):
+    """Who asks for a predicate."""
+
+    CONTRACT = "contract"
+    AGENT = "agent"
+    SCOPE = "scope"
+
+
+class Holds(StrEnum):
+    """The result of one predicate over one reading."""
+
+    TRUE = "TRUE"
+    FALSE = "FALSE"
+    UNDECIDABLE = "UNDECIDABLE"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredicateResult:
+    """One predicate over one reading, with what was expected and what was found (R-RC-12)."""
+
+    text: str
+    origin: Origin
+    holds: Holds
+    reason: str = ""
+    expected: Any = None
+    actual: Any = None
+    source: str
+    consistency: Consistency
+    observed_at: datetime
+
+
+def evaluate(
+    reading: Reading,
+    *,
+    bindings: Mapping[str, Mapping[str, Any]],
+    contract: tuple[str, ...],
+    added: tuple[str, ...],
+    target_resource: str,
+) -> tuple[PredicateResult, ...]:
+    """Every predicate of the set over one reading, the scope's first."""
+    view = expressions.view(_named(bindings, (*contract, *added)))
+    results = list(_scope_results(reading, bindings["scope"], target_resource))
+    results += [_result(text, Origin.CONTRACT, view, reading) for text in contract]
+    results += [_result(text, Origin.AGENT, view, reading) for text in added]
+    return tuple(results)
+
+
+def _named(bindings: Mapping[str, Mapping[str, Any]], texts: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+    """The bindings with what no predicate names left empty: making values ready costs more than judging them."""
+    named = expressions.variables_of(texts)
+    return {name: value if name in named else _NOTHING for name, value in bindings.items()}
+
+
+def _result(text: str, origin: Origin, view: View, reading: Reading) -> PredicateResult:
+    try:
+        expression = expressions.compile(text)
+    except BadExpression as problem:
+        return _over(reading, text=text, origin=origin, holds=Holds.UNDECIDABLE, reason=problem.detail)
+    answer = expressions.evaluate(expression, view)
+    expected, actual = _sides(expression, answer, view)
+    return _over(
+        reading,
+        text=text,
+        origin=origin,
+        holds=Holds(answer.truth),
+        reason=answer.reason,
+        expected=expected,
+        actual=actual,
+    )
+
+
+def _sides(expression: Expression, answer: Answer, view: View) -> tuple[Any, Any]:
+    """(expected, actual): the half that asks the authority is what was found."""
+    if expression.sides is None:
+        return None, None
+    left, sign, right = expression.sides
+    first = expressions.peek(left, view)
+    # Where two things are equal, one look shows both.
+    values = first, first if sign == "==" and answer.truth is Truth.TRUE else expressions.peek(right, view)
+    asks_right = "sa." in right.text and "sa." not in left.text
+    return values if asks_right else (values[1], values[0])
+
+
+def _scope_results(reading: Reading, scope: Mapping[str, Any], target_resource: str) -> Iterator[PredicateResult]:
+    """Tenant and target of each effect against what was authorised (R-RC-06, R-RC-11)."""
+    tenant = str(scope["tenant"]) if "tenant" in scope else None
+    # A target is a kind, a slash and the thing's own id; a source knows the id.
+    targets = {target_resource, target_resource.partition("/")[2]} - {""}
+    for effect in reading.effects:
+        yield _scope_result(reading, effect, "tenant", {tenant} if tenant else set())
+        yield _scope_result(reading, effect, "target", targets)
+        if effect.strayed:
+            yield _over(
+                reading,
+                text=f"effects.{effect.name} is nowhere else",
+                origin=Origin.SCOPE,
+                holds=Holds.FALSE,
+                reason="The same effect was found where nobody wanted it.",
+                expected=None,
+                actual=list(effect.strayed),
+            )
+
+
+def _scope_result(reading: Reading, effect: Effect, kind: str, allowed: set[str]) -> PredicateResult:
+    found = effect.scope.get(kind)
+    holds, reason = _within(found, allowed, kind)
+    if not effect.present and holds is Holds.UNDECIDABLE:
+        holds, reason = Holds.NOT_APPLICABLE, "Nothing of this effect was found."
+    return _over(
+        reading,
+        text=f"effects.{effect.name}.{kind} is within the authorised scope",
+        origin=Origin.SCOPE,
+        holds=holds,
+        reason=reason,
+        expected=sorted(allowed, key=len)[0] if allowed else None,
+        actual=None if not found else found[0] if len(found) == 1 else list(found),
+    )
+
+
+def _within(found: tuple[Any, ...] | None, allowed: set[str], kind: str) -> tuple[Holds, str]:
+    if found is None:
+        return Holds.NOT_APPLICABLE, f"The lookup declares no {kind} to compare."
+    if not allowed:
+        return Holds.UNDECIDABLE, f"No authorised {kind} is known."
+    if any(one is not None and str(one) not in allowed for one in found):
+        return Holds.FALSE, f"The {kind} lies outside the authorised scope."
+    if not found or None in found:
+        return Holds.UNDECIDABLE, f"The source names no {kind}."
+    return Holds.TRUE, ""
+
+
+def _over(reading: Reading, **parts: Any) -> PredicateResult:
+    return PredicateResult(
+        source=reading.source,
+        consistency=reading.trusted_as,
+        observed_at=reading.observed_at,
+        **parts,
+    )
+
+
+def is_about(text: str, effects: frozenset[str]) -> bool:
+    """Whether a predicate asks about one of these effects by name."""
+    asked = expressions.paths_of(text, "sa", expressions.VARIABLES)
+    return any(path[:1] == ("effects",) and path[1:2] and path[1] in effects for path in asked)

@@ -1,0 +1,291 @@
+"""Reconciliation: intended, requested, observed and authoritative state become one verdict (R-RC-01, R-RC-07).
+
+What is asked, in this order; the first that applies decides:
+
+1. Is there a way to look at all? Without one, or when looking can never work: UNVERIFIABLE_STATE.
+2. Did the system answer, from every source that the class asks for (`sources`, R-RC-13), and was the answer
+   fresh? An outage, a missing source and a weak source settle nothing: look again. A weak source never
+   counts for success, nor for absence (R-VD-09).
+3. Did the effect land outside the authorised scope, or twice? That is decisive at once.
+4. Is an effect that was wanted absent? Before the late-effect horizon, and while the target says that
+   it is still working, it may yet arrive. After it: all absent is "nothing happened" (a NO_OP_FAILURE
+   where the tool had claimed success), some absent is PARTIAL_APPLICATION.
+5. Do systems fed by the authority lag? PROPAGATION_DELAY: wait.
+6. Did an indicator fire, or a predicate fail? No success even if all else holds (R-CP-16). Is one
+   undecidable? Then nobody can tell: never success (R-RC-04).
+7. Did the wanted state hold before? NO_OP_SUCCESS. Does the tool itself report more than was wanted (`reported`)?
+   DUPLICATE_SIDE_EFFECT, or nobody can tell. Otherwise: success.
+8. Was every check made that the class demands (`depth`)? Else nobody can tell.
+9. Does a source that only testifies see it otherwise? Then neither success nor absence: look again, and in the
+   end nobody can tell.
+
+Waiting ends at the SLA, but not before the horizon: then the verdict is that no verdict came in time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reviews.observations.rules import observe
+from reviews.reconciliation.rules import depth, findings, freshness, reported, sources, witnesses
+from reviews.reconciliation.rules.discrepancies import (
+    OBSERVATION_AUTHORITY_MISMATCH,
+    PROVIDER_OUTAGE,
+    Discrepancy,
+    pointed_to,
+    ranked,
+    triggers,
+)
+from reviews.reconciliation.rules.facts import Failure, Inputs
+from reviews.reconciliation.rules.predicates import Holds, PredicateResult
+from reviews.reconciliation.rules.reading import Reading
+from reviews.reconciliation.rules.verdict import (
+    GRAVE,
+    LACKING,
+    SEEN,
+    EffectFinding,
+    Found,
+    Result,
+    Verdict,
+    mismatch,
+    unverifiable,
+    waiting,
+    words_for,
+)
+from reviews.recovery.rules import replays
+
+
+def reconcile(inputs: Inputs) -> Verdict:
+    """The verdict over what is known now."""
+    inputs = _over(inputs, freshness.judged(inputs))
+    unread = _unread(inputs)
+    if unread is not None:
+        return unread
+    deciding, testifying = sources.deciding(inputs), sources.testifying(inputs)
+    weak = next((reading for reading in deciding if not reading.is_strong), None)
+    if weak is not None:
+        return _weak(inputs, weak)
+    found, results = findings.effects(inputs, deciding), findings.predicates_over(inputs, deciding)
+    excused = replays.excused(inputs, deciding, found)
+    found = replays.counted_once(found, excused)
+    verdict = _replayed(_judged(_over(inputs, deciding), found, results, excused), excused)
+    if testifying:
+        verdict = witnesses.heard(inputs, verdict, found, testifying)
+        results += findings.predicates_over(inputs, testifying)
+    if sources.stands_alone(inputs) and (witnesses.claims_all(verdict) or witnesses.claims_none(verdict)):
+        verdict = unverifiable("A critical mutation is told by several sources, and its contract declares one.")
+    checks = depth.checked(depth.Shown(inputs=inputs, readings=deciding, found=found, results=results))
+    unmade = depth.lacking(inputs, checks) if witnesses.claims_all(verdict) else ()
+    if unmade:
+        verdict = unverifiable(f"The class asks for more than was checked: {unmade[0].check}. {unmade[0].by}")
+    return replace(verdict, effects=found, predicates=results, checks=checks, consistency=deciding[0].consistency)
+
+
+def _over(inputs: Inputs, readings: tuple[Reading, ...]) -> Inputs:
+    return inputs if readings == inputs.readings else replace(inputs, readings=readings)
+
+
+def contradicts(verdict: Verdict, *, succeeded: bool) -> bool:
+    """Whether a later decisive reading disagrees with how an action was settled (Late truth)."""
+    if not verdict.decisive:
+        return False
+    if succeeded:
+        return verdict.result is not Result.SUCCESS
+    return verdict.effect_seen or verdict.discrepancy is Discrepancy.WRONG_TARGET_MODIFIED
+
+
+# Layers 1 and 2: can it be looked at, and was it?
+
+
+def _unread(inputs: Inputs) -> Verdict | None:
+    if not inputs.facts.verifiable:
+        return unverifiable("The contract declares no way to look at the effect.")
+    missing = sources.unanswered(inputs)
+    failures = [failure for _, failure in missing if failure is not None]
+    final = next((failure for failure in failures if not failure.retryable), None)
+    if final is not None:
+        return unverifiable(_of_source(final))
+    if failures:
+        words = frozenset({PROVIDER_OUTAGE})
+        return waiting(inputs, _of_source(failures[0]), Discrepancy.UNKNOWN_STATE, words)
+    if missing and not inputs.readings:
+        return waiting(inputs, "Nothing has been read yet.", Discrepancy.UNKNOWN_STATE)
+    if missing:
+        detail = f"Not answered yet: {', '.join(name or 'the primary source' for name, _ in missing)}."
+        return waiting(inputs, detail, Discrepancy.UNKNOWN_STATE)
+    return None
+
+
+def _of_source(failure: Failure) -> str:
+    return f"{failure.source}: {failure.reason}" if failure.source else failure.reason
+
+
+def _weak(inputs: Inputs, reading: Reading) -> Verdict:
+    reason = f"{reading.source} answered as {reading.trusted_as}, which settles nothing."
+    words = frozenset({OBSERVATION_AUTHORITY_MISMATCH})
+    verdict = waiting(inputs, reason, Discrepancy.UNVERIFIABLE_STATE, words)
+    return replace(verdict, consistency=reading.trusted_as, doubt=True)
+
+
+# Layers 3 to 7: what strong readings say
+
+
+def _replayed(verdict: Verdict, excused: frozenset[str]) -> Verdict:
+    """A success whose effect is there more than once, as one that was replayed (RT-13)."""
+    if not excused or verdict.result is not Result.SUCCESS:
+        return verdict
+    duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
+    reason = f"Every predicate holds; {', '.join(sorted(excused))} was replayed under the same key."
+    return replace(
+        verdict,
+        reason=reason,
+        discrepancy=duplicate,
+        triggers=triggers(duplicate, claimed=False),
+        equivalent=True,
+    )
+
+
+def _judged(
+    inputs: Inputs,
+    found: tuple[EffectFinding, ...],
+    results: tuple[PredicateResult, ...],
+    excused: frozenset[str],
+) -> Verdict:
+    pointed = pointed_to({key for reading in inputs.readings for key in reading.indicators})
+    if not inputs.facts.mutating or excused:
+        pointed = pointed - {Discrepancy.DUPLICATE_SIDE_EFFECT}
+    grave = pointed | findings.grave(found, results)
+    if grave & GRAVE:
+        return mismatch(inputs, grave | findings.wrong(results), found)
+    if not inputs.facts.mutating and not inputs.claimed_success:
+        return _unanswered(inputs)
+    if Discrepancy.UNVERIFIABLE_STATE in pointed:
+        return unverifiable("The source says that it cannot be relied on here.")
+    untold = [one.name for one in found if one.found is Found.UNTOLD]
+    if untold or Discrepancy.UNKNOWN_STATE in pointed:
+        reason = f"The source could not tell about {', '.join(untold) or 'the effect'}."
+        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE)
+    if any(one.found in LACKING for one in found):
+        return _lacking(inputs, found, pointed)
+    lags = [one.name for one in found if one.found is Found.PENDING]
+    if lags or Discrepancy.PROPAGATION_DELAY in pointed:
+        return _lagging(inputs, lags, pointed)
+    return _unless_more_was_reported(inputs, _complete(inputs, found, results, pointed), excused)
+
+
+def _unless_more_was_reported(inputs: Inputs, verdict: Verdict, excused: frozenset[str]) -> Verdict:
+    """No success over an answer that reports more than was wanted (layer 7, R-TC-20)."""
+    more = reported.extra(inputs, replayed=excused)
+    if verdict.result is not Result.SUCCESS or not (more.repeated or more.unwanted):
+        return verdict
+    if not more.repeated:
+        return unverifiable(f"The tool reports what was not wanted, and nobody looked for: {', '.join(more.unwanted)}.")
+    duplicate = Discrepancy.DUPLICATE_SIDE_EFFECT
+    return Verdict(
+        result=Result.DUPLICATE,
+        decisive=True,
+        reason=f"Read once, but the tool reports it more than once: {', '.join(more.repeated)}.",
+        discrepancy=duplicate,
+        triggers=triggers(duplicate, claimed=inputs.claimed_success),
+    )
+
+
+def _lacking(inputs: Inputs, found: tuple[EffectFinding, ...], pointed: set[Discrepancy]) -> Verdict:
+    """Some of what was wanted is not there (layer 4)."""
+    names = ", ".join(one.name for one in found if one.found in LACKING)
+    working = inputs.observation is not None and inputs.observation.status in observe.STILL_WORKING
+    if working:
+        reason = f"The target says that it is still working; not found so far: {names}."
+        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE)
+    # Each source must have been asked after the horizon: a late effect may reach one before another.
+    if min(reading.observed_at for reading in inputs.readings) < inputs.horizon_at:
+        reason = f"Not found so far: {names}. It may still arrive until the late-effect horizon."
+        return waiting(inputs, reason, Discrepancy.UNKNOWN_STATE, awaits_horizon=True)
+    if any(one.found in SEEN for one in found):
+        return mismatch(inputs, pointed | {Discrepancy.PARTIAL_APPLICATION}, found)
+    stale = _is_stale(inputs, pointed)
+    gone = _is_gone(inputs, pointed)
+    if inputs.claimed_success:
+        nothing = {Discrepancy.NO_OP_FAILURE} | ({Discrepancy.TARGET_MISSING} if gone else set())
+        return mismatch(inputs, nothing, found)
+    if gone or stale:
+        cause = Discrepancy.TARGET_MISSING if gone else Discrepancy.STALE_STATE
+        return _agreed(f"A strong read shows no effect, and why: {cause}.", cause)
+    return _agreed("A strong read after the late-effect horizon shows no effect.", None)
+
+
+def _is_stale(inputs: Inputs, pointed: set[Discrepancy]) -> bool:
+    code = inputs.observation.error_code if inputs.observation else None
+    refused = code in STALE_ERRORS or code in inputs.facts.stale_errors
+    return (code is not None and refused) or Discrepancy.STALE_STATE in pointed
+
+
+STALE_ERRORS = frozenset({"STALE_STATE", "STALE_STATE_ERROR", "VERSION_CONFLICT", "ETAG_MISMATCH"})
+"""Error codes that mean "the target had moved on" in every contract; a contract may name more."""
+
+
+def _is_gone(inputs: Inputs, pointed: set[Discrepancy]) -> bool:
+    targets = [reading.target for reading in inputs.readings if reading.target is not None]
+    absent = any(target.get("exists") is False for target in targets)
+    return absent or Discrepancy.TARGET_MISSING in pointed
+
+
+def _agreed(reason: str, discrepancy: Discrepancy | None) -> Verdict:
+    """Nothing happened, and nobody had said that it did."""
+    words = triggers(discrepancy, claimed=False) if discrepancy else frozenset()
+    return Verdict(
+        result=Result.ABSENT,
+        decisive=True,
+        reason=reason,
+        discrepancy=discrepancy,
+        triggers=words,
+    )
+
+
+def _unanswered(inputs: Inputs) -> Verdict:
+    """A read-only action that brought no answer: it changed nothing, and RT-45 may ask again."""
+    verdict = _agreed("The reading did not succeed, and it changes nothing.", None)
+    return replace(verdict, triggers=words_for(inputs))
+
+
+def _lagging(inputs: Inputs, lags: list[str], pointed: set[Discrepancy]) -> Verdict:
+    delay = Discrepancy.PROPAGATION_DELAY
+    reason = f"Committed, but what is fed by it has not caught up: {', '.join(lags) or 'a system'}."
+    verdict = waiting(inputs, reason, delay, triggers(delay, claimed=inputs.claimed_success))
+    others = ranked(pointed - {delay})
+    return replace(verdict, secondary=others)
+
+
+def _complete(
+    inputs: Inputs,
+    found: tuple[EffectFinding, ...],
+    results: tuple[PredicateResult, ...],
+    pointed: set[Discrepancy],
+) -> Verdict:
+    """Everything that was wanted is there; is it right (layers 6 and 7)?"""
+    gone = {Discrepancy.TARGET_MISSING} if _is_gone(inputs, pointed) else set()
+    wrong = pointed | findings.wrong(results) | gone
+    if wrong:
+        return mismatch(inputs, wrong, found)
+    undecidable = next((one for one in results if one.holds is Holds.UNDECIDABLE), None)
+    if undecidable is not None:
+        return unverifiable(f"Cannot be decided: {undecidable.text} ({undecidable.reason})")
+    if _held_before(inputs):
+        return Verdict(
+            result=Result.SUCCESS if inputs.facts.no_op_success_allowed else Result.MISMATCH,
+            decisive=True,
+            reason="The wanted state held before the action ran.",
+            discrepancy=Discrepancy.NO_OP_SUCCESS,
+            triggers=triggers(Discrepancy.NO_OP_SUCCESS, claimed=False),
+        )
+    return Verdict(result=Result.SUCCESS, decisive=True, reason="Every predicate holds.")
+
+
+def _held_before(inputs: Inputs) -> bool:
+    before, required = inputs.baseline, inputs.facts.required_effects
+    if before is None or not before.is_strong or not required or not inputs.facts.mutating:
+        return False
+    if not all(before.effect(name).present for name in required):
+        return False
+    held = (one.holds for one in findings.predicates_of(inputs, before))
+    return all(one in {Holds.TRUE, Holds.NOT_APPLICABLE} for one in held)

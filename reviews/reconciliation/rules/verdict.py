@@ -1,0 +1,195 @@
+"""Verdicts: what a verification run found, and the few shapes that it takes (R-RC-07)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from reviews.observations.rules import observe
+from reviews.reconciliation.rules.discrepancies import (
+    OBSERVATION_AUTHORITY_MISMATCH,
+    PENDING_TIMEOUT,
+    VERIFICATION_TIMEOUT,
+    Discrepancy,
+    ranked,
+    triggers,
+)
+from reviews.reconciliation.rules.facts import Inputs
+from reviews.reconciliation.rules.predicates import PredicateResult
+from reviews.reconciliation.rules.reading import Consistency
+
+MAX_ATTEMPTS = 500
+"""Readings of one action, however its polling is set (R-VD-14)."""
+
+
+class Result(StrEnum):
+    """What a verification run found (R-RC-07)."""
+
+    SUCCESS = "SUCCESS"
+    PARTIAL = "PARTIAL"
+    MISMATCH = "MISMATCH"
+    PENDING = "PENDING"
+    DUPLICATE = "DUPLICATE"
+    ABSENT = "ABSENT"
+    UNKNOWN = "UNKNOWN"
+
+
+class Found(StrEnum):
+    """What the readings say of one effect."""
+
+    PRESENT = "PRESENT"
+    PENDING = "PENDING"
+    DUPLICATE = "DUPLICATE"
+    DIVERGENT = "DIVERGENT"  # one source has it, another has not
+    ABSENT = "ABSENT"
+    UNTOLD = "UNTOLD"
+
+
+GRAVE = frozenset({Discrepancy.WRONG_TARGET_MODIFIED, Discrepancy.DUPLICATE_SIDE_EFFECT})
+SEEN = frozenset({Found.PRESENT, Found.PENDING, Found.DUPLICATE, Found.DIVERGENT})
+LACKING = frozenset({Found.ABSENT, Found.DIVERGENT})
+
+
+@dataclass(frozen=True)
+class EffectFinding:
+    """One wanted effect, as found over all readings."""
+
+    name: str
+    found: Found
+    count: int
+
+
+class Made(StrEnum):
+    """Whether a required check was made."""
+
+    CHECKED = "CHECKED"
+    FAILED = "FAILED"
+    UNCHECKED = "UNCHECKED"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check that the action's class requires, whether it was made, and by what."""
+
+    check: str
+    made: Made
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What one run found, and in which words it asks the recovery table.
+
+    `decisive` says that the finding settles the action; a verdict that is not leaves it open. `timed_out`
+    says that it can stay open no longer. `doubt`: a source answered and does not bear out what is claimed.
+    `equivalent`: what is there more than once is one effect that was replayed.
+    """
+
+    result: Result
+    decisive: bool
+    reason: str
+    discrepancy: Discrepancy | None = None
+    secondary: tuple[Discrepancy, ...] = ()
+    triggers: frozenset[str] = frozenset()
+    effects: tuple[EffectFinding, ...] = ()
+    predicates: tuple[PredicateResult, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+    consistency: Consistency | None = None
+    awaits_horizon: bool = False
+    timed_out: bool = False
+    doubt: bool = False
+    equivalent: bool = False
+
+    @property
+    def effect_seen(self) -> bool:
+        """Whether anything that was wanted was found."""
+        return any(effect.found in SEEN for effect in self.effects)
+
+    @property
+    def done(self) -> tuple[str, ...]:
+        """The wanted effects that are there, for a report in parts (R-RI-06)."""
+        return tuple(one.name for one in self.effects if one.found is Found.PRESENT)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The wanted effects that are not, or not yet, or not once."""
+        return tuple(one.name for one in self.effects if one.found is not Found.PRESENT)
+
+
+def deadline(inputs: Inputs) -> datetime:
+    """When waiting ends: the SLA, but never before absence could have been told."""
+    return max(inputs.sla_at, inputs.horizon_at)
+
+
+def unverifiable(reason: str) -> Verdict:
+    """A verdict that nobody here can ever give."""
+    return Verdict(
+        result=Result.UNKNOWN,
+        decisive=False,
+        reason=reason,
+        discrepancy=Discrepancy.UNVERIFIABLE_STATE,
+        triggers=triggers(Discrepancy.UNVERIFIABLE_STATE, claimed=False),
+    )
+
+
+def waiting(
+    inputs: Inputs,
+    reason: str,
+    discrepancy: Discrepancy,
+    words: frozenset[str] | None = None,
+    *,
+    awaits_horizon: bool = False,
+) -> Verdict:
+    """A verdict that leaves the action open, or says that the time for that is over."""
+    lag = discrepancy is Discrepancy.PROPAGATION_DELAY
+    if inputs.at >= deadline(inputs) or inputs.attempts >= MAX_ATTEMPTS:
+        late = {str(discrepancy)} if lag else {VERIFICATION_TIMEOUT}
+        return Verdict(
+            result=Result.PENDING if lag else Result.UNKNOWN,
+            decisive=False,
+            reason=f"No verdict came in time. {reason}",
+            discrepancy=discrepancy,
+            triggers=frozenset(late),
+            timed_out=True,
+        )
+    return Verdict(
+        result=Result.PENDING,
+        decisive=False,
+        reason=reason,
+        discrepancy=discrepancy,
+        triggers=words_for(inputs) if words is None else words,
+        awaits_horizon=awaits_horizon,
+    )
+
+
+def words_for(inputs: Inputs) -> frozenset[str]:
+    """Why nothing can be said yet: a claim not yet borne out, silence, or an answer that is no claim."""
+    if inputs.claimed_success:
+        return frozenset({OBSERVATION_AUTHORITY_MISMATCH})
+    silent = inputs.observation is None or inputs.observation.status is observe.Status.TIMEOUT
+    return frozenset({PENDING_TIMEOUT}) if silent else frozenset()
+
+
+def mismatch(inputs: Inputs, classes: set[Discrepancy], found: tuple[EffectFinding, ...]) -> Verdict:
+    """A decisive verdict against the action: the first class decides, the others are kept (R-DC-14)."""
+    first, *others = ranked(classes)
+    result = {
+        Discrepancy.DUPLICATE_SIDE_EFFECT: Result.DUPLICATE,
+        Discrepancy.PARTIAL_APPLICATION: Result.PARTIAL,
+    }.get(first, Result.MISMATCH)
+    return Verdict(
+        result=result,
+        decisive=True,
+        reason=_account(first, found),
+        discrepancy=first,
+        secondary=tuple(others),
+        triggers=triggers(first, claimed=inputs.claimed_success),
+    )
+
+
+def _account(discrepancy: Discrepancy, found: tuple[EffectFinding, ...]) -> str:
+    listed = ", ".join(f"{one.name} {one.found.lower()} ({one.count})" for one in found)
+    shown = "only a part of what was wanted" if discrepancy is Discrepancy.PARTIAL_APPLICATION else discrepancy
+    return f"A strong read shows {shown}: {listed or 'no effect is declared'}."

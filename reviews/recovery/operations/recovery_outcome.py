@@ -1,0 +1,192 @@
+"""The aftermath: the end of an ordered recovery action is carried over to the action that it was ordered for.
+
+A recovery action is proposed, approved, executed and verified like any other. If we crash before this commit, the order
+still stands and the next tick carries its end over. A recovery counts only by its own verification (R-RP-47), and its
+failure is for a person (R-RP-43).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import actions, runs
+from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
+from ledger.catalogue.rules.remedies import Relation
+from ledger.record import operations as ledger
+from ledger.record.rules.lifecycle import NEEDS, Ground, State
+from ledger.record.rules.outcomes import ATTESTED_REVERSAL, Outcome, outcome_of
+from reviews.cases.operations import cases
+from reviews.incidents import operations as incidents_operations
+from reviews.incidents.rules.incidents import Kind
+from reviews.readback.operations import schedules
+from reviews.readback.operations.plans import contract_of
+from reviews.reconciliation.rules.facts import Facts
+from reviews.recovery.operations.recovery import action_of, policy_in_force
+from reviews.recovery.rules import recovery as rules
+from reviews.recovery.rules import recovery_table, remedies
+from reviews.recovery.rules.recovery import Decision, Means
+from reviews.recovery.rules.remedies import Ended
+from reviews.verification.rules.steps import KINDS, entering
+
+COMPENSATION_FAILURE = "COMPENSATION_FAILURE"
+_READ_AGAIN = {Relation.FORWARD: "forward_recovery_done", Relation.ROLLBACK: "rollback_done"}
+
+
+def advance(*, tenant_id: UUID, action_id: UUID, event_id: UUID, at: datetime) -> bool:
+    """Carry the end of an ordered recovery action over to the action behind it; whether there was an end."""
+    head = ledger.lock(tenant_id=tenant_id, subject_id=action_id, kind="action")
+    detail = runs.ordered(tenant_id, action_id).get(event_id)
+    if detail is None:
+        ledger_orders.end_order(event_id=event_id)
+        return True
+    how, reason = _ended(tenant_id, event_id, detail)
+    if how is Ended.OPEN:
+        return False
+    ledger_orders.end_order(event_id=event_id)
+    done = how is Ended.DONE
+    if head.state == State.COMPENSATING:
+        _compensated(head, detail, at=at) if done else _compensation_failed(head, reason, at=at)
+    elif head.state in (State.FORWARD_RECOVERY, State.RECONCILIATION_FAILED):
+        _finished(head, detail, at=at) if done else _held(head, reason, at=at)
+    elif head.state == State.RECONCILED_SUCCESS:
+        _reversed(head, detail, at=at) if done else _not_reversed(head, reason, at=at)
+    return True
+
+
+def _ended(tenant_id: UUID, event_id: UUID, detail: dict[str, Any]) -> tuple[Ended, str]:
+    if detail["refused"]:
+        return Ended.FAILED, f"The gate refused {detail['tool']}: {detail['refused']['reason']}"
+    child = actions.child_of(tenant_id, event_id)
+    if child is None:
+        return Ended.OPEN, ""
+    how = remedies.ended(State(child.state), settled=child.settled, contradicted=child.contradicted)
+    found = f" ({child.discrepancy})" if child.discrepancy else ""
+    return how, f"The {detail['relation']} with {child.tool} ended {child.state}{found}."
+
+
+def _compensated(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    kind, reason = _how_reversed(head)
+    _step(head, State.COMPENSATED, reason, frozenset({Ground.COMPENSATION_VERIFIED}), at=at, kind=kind)
+    ledger_orders.after_failure(action_of(head), "COMPENSATED", at=at)
+
+
+def _finished(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    """The recovery action was verified: the next one, or a reading of the action itself, which alone can end it."""
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    happening = ledger.Happening(kind=_READ_AGAIN[Relation(detail["relation"])], view={"settled": False})
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    schedules.reopen(tenant_id=head.tenant_id, action_id=head.id, priority=_rank(head), at=at)
+
+
+def _how_reversed(head: ledger.Head) -> tuple[str, str]:
+    """The event that ends a reversal, and why: it is no more verified than the recovery actions it rests on."""
+    children = actions.children_of(head.tenant_id, head.id)
+    if any(outcome_of(each) is Outcome.ATTESTED for each in children):
+        return ATTESTED_REVERSAL, "A person has attested a recovery action; not every one was verified."
+    return KINDS[State.COMPENSATED], "Every recovery action was verified."
+
+
+def _compensation_failed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    decision, policy = _failure(head)
+    for state in decision.path:
+        head = _step(head, state, reason, frozenset(), at=at, decision=decision, policy=policy)
+    _tell(head, decision, at=at)
+
+
+def _held(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    text = str((head.entry or {})["reconciliation"]["recovery_decision"] or "HELD")
+    _step(head, State.REVIEW_REQUIRED, reason, frozenset(), at=at)
+    cases.open_case(tenant_id=head.tenant_id, action_id=head.id, reason=text, at=at)
+
+
+def _reversed(head: ledger.Head, detail: dict[str, Any], *, at: datetime) -> None:
+    """A success was taken back afterwards: both stay on record, and the report says so (R-RP-44)."""
+    if ledger_orders.order_next(head, detail, actor=ledger.SYSTEM, at=at) is not None:
+        return
+    kind, reason = _how_reversed(head)
+    happening = ledger.Happening(
+        kind=kind,
+        changes={
+            "reconciliation": {"status": "COMPENSATED", "recovery_decision": detail["because"][:48]},
+            "idempotency": {"status": "COMPENSATED"},
+        },
+        detail={"reason": reason},
+        view={"reversed": True},
+    )
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _not_reversed(head: ledger.Head, reason: str, *, at: datetime) -> None:
+    decision, policy = _failure(head)
+    happening = ledger.Happening(
+        kind="compensation_failed",
+        detail={"reason": reason, "recovery_row": decision.row, "recovery_table": decision.table},
+        changes={"policy_context": policy_context([policy])},
+        digests={policy.kind: policy.digest},
+    )
+    _tell(ledger.append(head, happening, actor=ledger.SYSTEM, at=at), decision, at=at)
+
+
+def _failure(head: ledger.Head) -> tuple[Decision, DecidingPolicy]:
+    """What the policy in force says of a compensation that failed (RT-17, RT-50), and which version of it that is."""
+    policy = policy_in_force(head.tenant_id)
+    facts = Facts.of(contract_of(head.tenant_id, action_of(head)))
+    asked = facts.situation(COMPENSATION_FAILURE)
+    table = recovery_table.parse(bytes(policy.document))
+    return rules.decide(asked, state=State.COMPENSATING, means=Means(), policy=table), policy
+
+
+def _tell(head: ledger.Head, decision: Decision, *, at: datetime) -> None:
+    action = action_of(head)
+    if decision.incident is not None:
+        title = f"Compensation failed: {action.tool} on {action.target}"
+        incidents_operations.open_of_action(action=action, kind=Kind(decision.incident), title=title, at=at)
+    cases.open_case(
+        tenant_id=head.tenant_id,
+        action_id=head.id,
+        reason=decision.text or "HELD",
+        discrepancy=action.discrepancy or "COMPENSATION_REQUIRED",
+        at=at,
+    )
+
+
+def _step(
+    head: ledger.Head,
+    state: State,
+    reason: str,
+    grounds: frozenset[Ground],
+    *,
+    at: datetime,
+    decision: Decision | None = None,
+    kind: str = "",
+    policy: DecidingPolicy | None = None,
+) -> ledger.Head:
+    assert head.entry is not None
+    changes = entering(state, head.entry, at=at)
+    view: dict[str, Any] = {"settled": True}
+    detail: dict[str, Any] = {"reason": reason}
+    if decision is not None and policy is not None:
+        changes.setdefault("reconciliation", {})["recovery_decision"] = decision.text
+        changes["policy_context"] = policy_context([policy])
+        detail |= {"recovery_row": decision.row, "recovery_table": decision.table}
+        view["recovery_row"] = decision.row
+    happening = ledger.Happening(
+        kind=kind or KINDS[state],
+        to=str(state),
+        grounds=grounds & NEEDS.get((State(head.state), state), frozenset()),
+        changes=changes,
+        detail=detail,
+        digests={policy.kind: policy.digest} if policy is not None else {},
+        view=view,
+    )
+    return ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+
+
+def _rank(head: ledger.Head) -> int:
+    return contract_of(head.tenant_id, action_of(head)).side_effect_class.rank

@@ -1,0 +1,162 @@
+"""Taking a run back: what its steps did is reversed, the last one first, each by a verified action of its own.
+
+One step at a time: the next is ordered only when the reversal of the one after it was verified. A step that is still
+open is waited for; one that cannot be reversed without a person stops the run there, with a case.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import actions as actions_queries
+from ledger.actions.queries import runs
+from ledger.catalogue.rules.policies import DecidingPolicy
+from ledger.catalogue.rules.remedies import Relation
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from reviews import queries
+from reviews.cases.operations import cases
+from reviews.readback.operations.plans import contract_of
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reconciliation.rules.facts import Facts
+from reviews.recovery.operations import recovery
+from reviews.recovery.rules import recovery as rules
+from reviews.recovery.rules import recovery_table, sagas
+from reviews.recovery.rules.recovery import Decision, Means
+from reviews.recovery.rules.sagas import Step
+
+
+def open_ones() -> list[tuple[UUID, UUID]]:
+    """(tenant, unwinding) of every run that is being taken back."""
+    found: list[tuple[UUID, UUID]] = []
+    for tenant in events.tenants():
+        with tenancy(tenant.id):
+            found += [(tenant.id, each.id) for each in runs.unwindings(tenant.id, "OPEN", "STUCK")]
+    return found
+
+
+_ERASED: dict[str, Any] = {"timestamps": {"reconciled_at": None}}
+
+
+def steps_of(tenant_id: UUID, run_id: str) -> list[Step]:
+    """The steps of a run as the rules see them, oldest first; recovery actions are none."""
+    actions = [each for each in runs.steps_of(tenant_id, run_id) if not each.relation]
+    entries = events.entries(tenant_id, [(each.id, each.seq) for each in actions])
+    links = runs.links(tenant_id, [each.id for each in actions])
+    return [
+        Step(
+            id=str(each.id),
+            state=State(each.state),
+            mutating=each.mutating,
+            pivot=runs.is_pivot(tenant_id, each.contract_digest),
+            proposed_at=each.proposed_at,
+            # Of a step that was erased, its present view still says when it ended.
+            ended_at=entries.get(each.id, _ERASED)["timestamps"]["reconciled_at"] or instant(each.changed_at),
+            settled=each.settled,
+            contradicted=each.contradicted,
+            reversed=each.reversed,
+            left=each.recovery_decision == "ABANDON",
+            depends_on=tuple(links.get(each.id, {}).get("depends_on", ())),
+            acknowledges=tuple(links.get(each.id, {}).get("acknowledges", ())),
+        )
+        for each in actions
+    ]
+
+
+def advance(*, tenant_id: UUID, unwinding_id: UUID, at: datetime) -> bool:
+    """The next step back, if one can be taken now; whether anything was written."""
+    ledger.lock(tenant_id=tenant_id, subject_id=unwinding_id, kind="unwinding")
+    row = next((each for each in runs.unwindings(tenant_id, "OPEN", "STUCK") if each.id == unwinding_id), None)
+    if row is None:
+        return False
+    steps = steps_of(tenant_id, row.run_id)
+    if sagas.waiting(steps):
+        return False
+    step = sagas.next_back(steps)
+    if step is None:
+        return _done(row, at=at)
+    if runs.has_order(tenant_id, UUID(step.id)):
+        return False
+    action = actions_queries.action(tenant_id, UUID(step.id))
+    assert action is not None
+    case = queries.case_of(tenant_id, action.id)
+    if case is not None and case.state != "RESOLVED":
+        return _awaiting(row, action, at=at)
+    policy = recovery.policy_in_force(tenant_id)
+    decision, concerned = _decision(action, policy)
+    if decision.held_because is not None or decision.row is None or not decision.orders:
+        return _stuck(row, action, decision, at=at)
+    return _order(row, action, decision, policy, concerned, at=at)
+
+
+def _decision(action: Any, policy: DecidingPolicy) -> tuple[Decision, tuple[str, ...]]:
+    """What the policy says of a committed effect that must be reversed (RT-51, RT-52)."""
+    facts = Facts.of(contract_of(action.tenant_id, action))
+    orders_wanted, concerned = recovery.ordered_by_hand(action, Relation.COMPENSATION)
+    asked = facts.situation(
+        str(Discrepancy.COMPENSATION_REQUIRED), compensation_available=not isinstance(orders_wanted, str)
+    )
+    means = Means(plan=lambda _wanted: orders_wanted, high_impact=facts.high_impact)
+    table = recovery_table.parse(bytes(policy.document))
+    return rules.decide(asked, state=State.RECONCILIATION_FAILED, means=means, policy=table), concerned
+
+
+def _order(
+    row: Any, action: Any, decision: Decision, policy: DecidingPolicy, concerned: tuple[str, ...], *, at: datetime
+) -> bool:
+    head = ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    recovery.begin(
+        head,
+        decision.orders,
+        concerned=concerned,
+        because=decision.text or "",
+        requester=ledger.SYSTEM.id,
+        actor=ledger.SYSTEM,
+        at=at,
+        decided_by=ledger_orders.DecidedBy(policy=policy, row=decision.row or "", table=decision.table),
+    )
+    if row.state == "STUCK":
+        _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
+    return True
+
+
+def _stuck(row: Any, action: Any, decision: Decision, *, at: datetime) -> bool:
+    reason = decision.held_because or "Its contract names nothing that could reverse it."
+    ledger.lock(tenant_id=row.tenant_id, subject_id=action.id, kind="action")
+    cases.open_case(
+        tenant_id=row.tenant_id,
+        action_id=action.id,
+        reason=decision.text or "HELD",
+        discrepancy=str(Discrepancy.COMPENSATION_REQUIRED),
+        at=at,
+    )
+    if row.state == "OPEN":
+        _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: {reason}", at=at)
+    return True
+
+
+def _awaiting(row: Any, action: Any, *, at: datetime) -> bool:
+    """The step has an open case, as after a reversal that failed: the run waits for whoever settles it."""
+    if row.state == "STUCK":
+        return False
+    _move(row, "STUCK", "unwinding_stuck", f"{action.tool} on {action.target}: its case is not settled.", at=at)
+    return True
+
+
+def _done(row: Any, *, at: datetime) -> bool:
+    if row.state == "STUCK":
+        _move(row, "OPEN", "unwinding_went_on", "A person has settled what it waited for.", at=at)
+    _move(row, "DONE", "unwinding_ended", "Nothing is left to reverse.", at=at)
+    return True
+
+
+def _move(row: Any, to: str, kind: str, reason: str, *, at: datetime) -> None:
+    ledger_orders.move_unwinding(
+        tenant_id=row.tenant_id, unwinding_id=row.id, to=to, kind=kind, reason=reason, actor=ledger.SYSTEM, at=at
+    )

@@ -1,0 +1,117 @@
+"""Remedies at work: which recovery actions a decision orders, in which order, with which arguments (R-RP-31 to 33).
+
+1. Compensation reverses what was found, the last effect first; forward recovery finishes what is missing, the first
+   effect first; a rollback undoes the whole.
+2. A contract with remedies per effect must have one for each effect concerned. Without any, one remedy for the whole
+   does. What has no remedy is for a person.
+3. Arguments come from the layers of the run that decided: nothing is guessed. An expression without a value means that
+   the remedy cannot be ordered.
+4. A recovery action counts only when its own verification says so (R-RP-47): success is done; any other end, and a
+   hold of its own, is a failure of the recovery; whatever is still open is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ledger.catalogue.rules import remedies
+from ledger.catalogue.rules.expressions import NoValue
+from ledger.catalogue.rules.remedies import Recovery, Relation
+from ledger.record.rules.lifecycle import State
+
+RELATIONS = {
+    State.COMPENSATING: Relation.COMPENSATION,
+    State.FORWARD_RECOVERY: Relation.FORWARD,
+    State.ROLLED_BACK: Relation.ROLLBACK,
+}
+NAMES = {
+    Relation.COMPENSATION: "compensation",
+    Relation.FORWARD: "forward recovery",
+    Relation.ROLLBACK: "rollback",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One recovery action to propose: its tool and arguments, and the effect it is about (None: the whole)."""
+
+    relation: Relation
+    tool: str
+    arguments: Mapping[str, Any]
+    effect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footing:
+    """What a plan rests on: the contract's remedies, the arguments that each named tool knows, and the layers."""
+
+    recovery: Recovery
+    tools: Mapping[str, frozenset[str]]
+    layers: Mapping[str, Mapping[str, Any]]
+
+
+def plan(footing: Footing, relation: Relation, *, concerned: Sequence[str]) -> tuple[Order, ...] | str:
+    """The orders of a recovery, first one first, or why there can be none; `concerned` in the contract's order."""
+    name = NAMES[relation]
+    single = [effect for effect in concerned if footing.recovery.remedy(relation, effect) is not None]
+    if not single:
+        whole = _order(footing, relation, None)
+        return (whole,) if isinstance(whole, Order) else whole
+    missing = [effect for effect in concerned if effect not in single]
+    if missing:
+        return f"The contract names no tool for a {name} of {', '.join(missing)}."
+    backward = relation is Relation.COMPENSATION
+    orders: list[Order] = []
+    for effect in reversed(single) if backward else single:
+        order = _order(footing, relation, effect)
+        if isinstance(order, str):
+            return order
+        orders.append(order)
+    return tuple(orders)
+
+
+def _order(footing: Footing, relation: Relation, effect: str | None) -> Order | str:
+    remedy = footing.recovery.remedy(relation, effect)
+    if remedy is None:
+        return f"The contract names no tool for a {NAMES[relation]}."
+    known = footing.tools.get(remedy.tool)
+    if known is None:
+        return f"The tool {remedy.tool} is not registered."
+    request = footing.layers.get("sr", {})
+    try:
+        arguments = remedies.arguments_of(remedy, request=request, known=known, layers=footing.layers)
+    except NoValue as missing:
+        return f"The arguments of {remedy.tool} cannot be told. {missing.detail}"
+    return Order(relation=relation, tool=remedy.tool, arguments=arguments, effect=effect)
+
+
+class Ended(StrEnum):
+    """How an ordered recovery action stands."""
+
+    OPEN = "OPEN"
+    DONE = "DONE"
+    FAILED = "FAILED"
+
+
+_ENDED_BADLY = frozenset(
+    {
+        State.FAILED,
+        State.ABANDONED,
+        State.ROLLED_BACK,
+        State.COMPENSATED,
+        State.COMPENSATION_FAILED,
+        State.REVIEW_REQUIRED,
+    }
+)
+
+
+def ended(state: State, *, settled: bool, contradicted: bool) -> Ended:
+    """What the state of a recovery action means for what it recovers (rule 4)."""
+    if state is State.RECONCILED_SUCCESS:
+        return Ended.FAILED if contradicted else Ended.DONE
+    if state in _ENDED_BADLY or (state is State.UNKNOWN and settled):
+        return Ended.FAILED
+    return Ended.OPEN

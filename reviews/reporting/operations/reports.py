@@ -1,0 +1,105 @@
+"""Reports: what may be told about an action, made from the record alone, and kept once told (R-RI-14, R-RI-15)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.actions.queries import runs
+from ledger.catalogue.rules.remedies import Relation
+from ledger.log.queries import log
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from ledger.record.rules.encryption import CannotOpen
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import outcome_of
+from reviews import queries
+from reviews.models import Report as Told
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reporting.rules import report as rules
+from reviews.reporting.rules.recovery_report import RECOVERY_ACTIONS, RELATIONS, Part, Recovery, Stage, parts_of
+from reviews.reporting.rules.report import Report
+from reviews.verification.rules.trust import RECONCILED, Trust, trust
+
+
+def trust_of(action: Any, entry: dict[str, Any]) -> Trust:
+    """The action's place on the trust ladder; whether it is sealed is asked only where that would lift it."""
+    ladder = trust(entry, sealed=False, contradicted=action.contradicted)
+    if ladder.level < RECONCILED or not log.is_sealed(action.tenant_id, action.id):
+        return ladder
+    return trust(entry, sealed=True, contradicted=action.contradicted)
+
+
+def report_on(action: Any, entry: dict[str, Any], *, ladder: Trust | None = None) -> Report:
+    """What may be told about an action now; `ladder` is its trust ladder, where that is known already."""
+    ladder = ladder or trust_of(action, entry)
+    return rules.report(
+        State(action.state),
+        entry,
+        trust_level=ladder.level,
+        completes_critical=ladder.completes_critical,
+        contradicted=action.contradicted,
+        outcome=outcome_of(action),
+        recovery=recovery_of(action, entry),
+        parts=_parts(action, entry),
+    )
+
+
+def report_on_new(state: State, entry: dict[str, Any]) -> Report:
+    """What may be told about an action that was written just now: nothing has come of it yet."""
+    return rules.report(state, entry, trust_level=trust(entry, sealed=False).level)
+
+
+def recovery_of(action: Any, entry: dict[str, Any]) -> Recovery | None:
+    """The recovery that is under way for an action, as its own record says: None where there is none."""
+    state, recovery = State(action.state), entry.get("recovery") or {}
+    if state is State.RECONCILED_SUCCESS:
+        reversing = bool(recovery.get(RECOVERY_ACTIONS[Relation.COMPENSATION])) and not action.reversed
+        under_way = reversing and runs.has_order(action.tenant_id, action.id)
+        return Recovery(Relation.COMPENSATION, Stage.RUNNING) if under_way else None
+    relation = RELATIONS.get(state)
+    if relation is None:
+        return None
+    if not action.settled:
+        return Recovery(relation, Stage.VERIFIED)
+    if recovery.get(RECOVERY_ACTIONS[relation]):
+        return Recovery(relation, Stage.RUNNING)
+    # Only a rollback has no state of its own.
+    ordered = relation is not Relation.ROLLBACK or runs.has_order(action.tenant_id, action.id)
+    return Recovery(relation, Stage.ORDERED) if ordered else None
+
+
+def _parts(action: Any, entry: dict[str, Any]) -> tuple[Part, ...]:
+    """The parts of an action that a reading found done in part, from the newest such reading."""
+    if action.discrepancy != Discrepancy.PARTIAL_APPLICATION and not entry.get("recovery"):
+        return ()
+    run = queries.last_partial_run(action.tenant_id, action.id)
+    try:
+        return parts_of(queries.findings(run).get("verdict", {})) if run else ()
+    except CannotOpen:
+        return ()
+
+
+def tell(*, action: Any, entry: dict[str, Any], to: UUID, at: datetime) -> Report:
+    """The report, remembered as told to `to` on this state of the record; asked again, it is the same fact."""
+    told = report_on(action, entry)
+    # The event that this state is of: by now the action may have a newer one.
+    event = events.event(action.tenant_id, action.id, action.seq)
+    Told.objects.bulk_create(
+        [
+            Told(
+                tenant_id=action.tenant_id,
+                id=ledger.new_id(at),
+                action_id=action.id,
+                event_id=event.id,
+                code=str(told.code),
+                text=told.text,
+                completed=told.completed,
+                told_to=to,
+                at=at,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+    return told

@@ -1,0 +1,99 @@
+"""Telling: the actions of a session or run with their reports, as context and summary are made of them.
+
+What is read here is the record: states, entries, what a reading found. No answer of a tool and no text of a model is
+opened (R-PL-10, R-PL-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.actions.queries import sessions
+from ledger.log.queries import log
+from ledger.record import operations as ledger
+from ledger.record.queries import events as events_queries
+from ledger.record.rules.lifecycle import State
+from reviews import queries
+from reviews.models import Report as Told
+from reviews.reconciliation.rules.freshness import marks
+from reviews.reconciliation.rules.reading import restored
+from reviews.reporting.operations.reports import report_on
+from reviews.reporting.rules.context import Item, plain
+from reviews.reporting.rules.report import Report
+from reviews.verification.rules.trust import trust
+
+STALE = "RT-11"
+"""The row of the recovery table that hands a new plan the version as it is now."""
+
+_REVERSALS = ("compensation_action_id", "rollback_action_id")
+
+
+def items_of(tenant_id: UUID, actions: Iterable[Any]) -> list[Item]:
+    """The actions as items, in their order; what was erased has nothing left to be told of and is left out."""
+    actions = list(actions)
+    entries = events_queries.entries(tenant_id, [(each.id, each.seq) for each in actions])
+    sealed = log.sealed_of(tenant_id, [each.id for each in actions]) if actions else set()
+    return [
+        _item(each, entry, sealed=each.id in sealed) for each in actions if (entry := entries.get(each.id)) is not None
+    ]
+
+
+def _item(action: Any, entry: dict[str, Any], *, sealed: bool) -> Item:
+    ladder = trust(entry, sealed=sealed, contradicted=action.contradicted)
+    recovery = entry.get("recovery") or {}
+    return Item(
+        action_id=str(action.id),
+        tool=action.tool,
+        target=action.target,
+        state=State(action.state),
+        report=report_on(action, entry, ladder=ladder),
+        as_of=_as_of(action, entry),
+        trace_id=action.trace_id,
+        discrepancy=action.discrepancy,
+        contradicted=action.contradicted,
+        reversal_tried=any(recovery.get(name) for name in _REVERSALS),
+        version=_version(action) if action.recovery_row == STALE else "",
+    )
+
+
+def _as_of(action: Any, entry: dict[str, Any]) -> datetime:
+    """The moment that the report is true of: of the last reading, where nothing has changed since it was taken."""
+    changed: datetime = action.changed_at
+    read = entry["timestamps"]["verified_at"]
+    return changed if read is None or action.contradicted or action.reversed else datetime.fromisoformat(read)
+
+
+def _version(action: Any) -> str:
+    """The version or ETag that the last reading showed (R-PL-16)."""
+    run = queries.last_run(action.tenant_id, action.id)
+    readings = queries.findings(run).get("readings", []) if run else []
+    found: dict[str, Any] = marks(restored(readings[0])) if readings else {}
+    mark = found.get("version", found.get("etag"))
+    return "" if mark is None else plain(str(mark))
+
+
+def remember(*, tenant_id: UUID, told: Iterable[tuple[Any, Report]], to: UUID, at: datetime) -> None:
+    """Remember reports as told to `to`, each on the state of the record that its action was read in (R-RI-15)."""
+    told = list(told)
+    events = sessions.event_ids(tenant_id, [(action.id, action.seq) for action, _ in told])
+    Told.objects.bulk_create(
+        [
+            Told(
+                tenant_id=tenant_id,
+                id=ledger.new_id(at),
+                action_id=action.id,
+                event_id=events[action.id],
+                code=str(report.code),
+                text=report.text,
+                completed=report.completed,
+                told_to=to,
+                at=at,
+            )
+            for action, report in told
+            if action.id in events
+        ],
+        ignore_conflicts=True,
+    )

@@ -1,0 +1,174 @@
+"""Model context: what a model may be told of its session before its next turn (R-PL-01 to R-PL-12, R-PL-15, R-PL-16).
+
+1. Facts are actions that are settled and not contradicted; everything else is unresolved. Each carries the report's
+   words, the level of trust, the moment that it is true of, and the behaviour that its result asks for.
+2. What is said of an action is its report (`report`) and its result (`results`): nothing that a tool answered, that
+   went wrong inside, or that a model wrote. Names are cut to one short line each (R-PL-10, R-PL-11).
+3. Beside them stand pointers (the action, its trace, its discrepancy), the tools that there are and no others
+   (R-CR-12), what people have stopped, and how many calls were refused.
+4. The size is bounded. What is left out is counted: the newest facts are kept, of the unresolved the oldest, for they
+   have waited longest.
+5. After a refused version the current one is handed over, so that a new plan starts from it (R-PL-16).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from reviews.reporting.rules.report import Report
+from reviews.reporting.rules.results import SETTLED, Result, Rule, result_of, rule_of
+
+MOST_FACTS = 20
+MOST_UNRESOLVED = 30
+LONGEST_NAME = 120
+_OPENING = "What is on record. Nothing else may be told as done, and nothing that is missing here was done."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One action on record, with its report."""
+
+    action_id: str
+    tool: str
+    target: str
+    state: State
+    report: Report
+    as_of: datetime
+    trace_id: str = ""
+    discrepancy: str = ""
+    contradicted: bool = False
+    reversal_tried: bool = False
+    version: str = ""
+
+    @property
+    def result(self) -> Result:
+        """What it came to."""
+        return result_of(
+            self.state,
+            self.report,
+            discrepancy=self.discrepancy,
+            contradicted=self.contradicted,
+            reversal_tried=self.reversal_tried,
+        )
+
+    @property
+    def rule(self) -> Rule:
+        """What follows from that."""
+        return rule_of(self.result, self.state)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a plan may build on it (rule 1)."""
+        return self.result in SETTLED
+
+    @property
+    def name(self) -> str:
+        """Tool and target on one short line."""
+        return f"{plain(self.tool)} on {plain(self.target)}" if self.target else plain(self.tool)
+
+    @property
+    def statement(self) -> str:
+        """The one sentence that may be told of it."""
+        return f"{self.name}: {self.report.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capability:
+    """One tool that a plan may use."""
+
+    name: str
+    version: str
+    description: str
+    mutating: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What surrounds the actions: tools, what people stopped, calls that left nothing, actions that were erased or are
+    too many to be looked at, and whether the run was forced to end (`limit` is its limit of calls, where it has one).
+    """
+
+    tools: tuple[Capability, ...] = ()
+    stops: tuple[str, ...] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    unseen: int = 0
+    forced: bool = False
+    limit: int | None = None
+
+    @property
+    def ending(self) -> str:
+        """That the run was forced to end, as a sentence; empty where it was not."""
+        if not self.forced:
+            return ""
+        return f"The limit of {self.limit} calls was reached." if self.limit else "The limit of calls was reached."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What may be told for the next turn."""
+
+    facts: tuple[Item, ...]
+    unresolved: tuple[Item, ...]
+    more_facts: int
+    more_unresolved: int
+    text: str
+
+
+def context(items: Iterable[Item], scene: Scene, *, at: datetime) -> Context:
+    """The context of a session whose actions are `items`, oldest first (rules 1 to 5)."""
+    items = tuple(items)
+    settled = [item for item in items if item.is_settled]
+    waiting = [item for item in items if not item.is_settled]
+    facts, unresolved = tuple(settled[-MOST_FACTS:]), tuple(waiting[:MOST_UNRESOLVED])
+    more = (len(settled) - len(facts), len(waiting) - len(unresolved))
+    lines = [
+        f"{_OPENING} As of {instant(at)}.",
+        *_listed("Settled", facts, more[0], nothing="Settled: nothing so far."),
+        *_listed("Not settled", unresolved, more[1], nothing="Not settled: nothing."),
+        *_around(scene),
+    ]
+    return Context(
+        facts=facts, unresolved=unresolved, more_facts=more[0], more_unresolved=more[1], text="\n".join(lines)
+    )
+
+
+def _listed(title: str, items: tuple[Item, ...], more: int, *, nothing: str) -> list[str]:
+    if not items:
+        return [nothing]
+    rest = [f"- and {more} more, not listed here."] if more else []
+    return [f"{title}:", *map(_line, items), *rest]
+
+
+def _line(item: Item) -> str:
+    found = f" Found: {item.discrepancy}." if item.discrepancy and not item.is_settled else ""
+    version = f" The target's current version is {item.version}." if item.version else ""
+    return (
+        f"- [{item.action_id}] {item.statement}{found}{version}"
+        f" Trust level {item.report.trust_level}, as of {instant(item.as_of)}. Next: {item.rule.planning}"
+    )
+
+
+def _around(scene: Scene) -> list[str]:
+    lines = []
+    if scene.unseen:
+        lines.append(f"{scene.unseen} more actions are on record that nothing is told of here.")
+    if scene.refused:
+        codes = ", ".join(f"{code} {count}" for code, count in sorted(scene.refused.items()))
+        lines.append(f"Refused calls, which left nothing: {codes}.")
+    if scene.stops:
+        lines.append(f"Stopped, until a person lifts it: {', '.join(map(plain, scene.stops))}.")
+    if scene.forced:
+        lines.append(f"{scene.ending} No further call of this run is taken.")
+    names = ", ".join(plain(tool.name) for tool in scene.tools)
+    return [*lines, f"Tools of this session, and no others: {names}." if names else "This session has no tools."]
+
+
+def plain(text: str) -> str:
+    """A name on one short line: whatever a call put into it stays a name."""
+    line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+", " ", text).strip()
+    return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME - 1]}…"

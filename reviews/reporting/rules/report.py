@@ -1,0 +1,456 @@
+"""Reports: the only words about an action that may be told to anyone (R-RI-01 to R-RI-17).
+
+1. The report follows from the record alone: the state, the entry, whether a later reading contradicted
+   it, and the trust level. No word of an agent or a tool enters it (R-RI-14).
+2. Only RECONCILED_SUCCESS is reported as completed; a CRITICAL_MUTATION only with all that its class binds it to
+   (C-44): trust level 4, or 3 where only the trace of its agent is missing.
+   Accepted, pending, timed out and unverified are never a completion (R-RI-10).
+3. A contradiction outweighs any settled state: FINAL_STATE_UNKNOWN, not completed (Late truth).
+   One that was reversed afterwards is reported as reversed (R-RI-11, R-RP-44).
+4. A tool that only reads and names no check is told as answered: that is its end as it was asked for, and says neither
+   "verified" nor "confirmed". Where it brought no answer that can be used it has failed, and nothing was changed.
+5. "Nothing happened" is said only where absence was proven (C-52); what a person attested or settled is reported
+   as their word, not as read, and is no completion; what an executor said is reported as the executor's word.
+6. What was done in part is told part by part, until and after it was recovered; a recovery that is under way is told
+   with what comes after it (`recovery_report`). A forward recovery that has not begun is still a part that is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any
+
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import BY_STATE, NEVER_RAN, WORDS, Outcome
+from reviews.reporting.rules.recovery_report import Part, Recovery, told_in_part
+
+
+class Code(StrEnum):
+    """The status codes that a user may be given: the thirteen of the reporting table, ANSWERED and ATTESTED."""
+
+    NOT_EXECUTED = "NOT_EXECUTED"
+    ATTEMPTED_RESULT_UNKNOWN = "ATTEMPTED_RESULT_UNKNOWN"
+    RESPONSE_RECEIVED_VERIFICATION_PENDING = "RESPONSE_RECEIVED_VERIFICATION_PENDING"
+    VERIFIED_RECONCILIATION_IN_PROGRESS = "VERIFIED_RECONCILIATION_IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    ANSWERED = "ANSWERED"
+    ATTESTED = "ATTESTED"
+    PARTIALLY_COMPLETED = "PARTIALLY_COMPLETED"
+    FAILED = "FAILED"
+    FINAL_STATE_UNKNOWN = "FINAL_STATE_UNKNOWN"
+    COMPENSATED = "COMPENSATED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REVIEW_REQUIRED = "REVIEW_REQUIRED"
+    RECOVERY_IN_PROGRESS = "RECOVERY_IN_PROGRESS"
+    ABANDONED_UNRESOLVED = "ABANDONED_UNRESOLVED"
+
+
+_TEXTS: dict[Code, str] = {
+    Code.NOT_EXECUTED: "Not executed. Nothing has been attempted.",
+    Code.ATTEMPTED_RESULT_UNKNOWN: "Attempted. What came of it is not known yet.",
+    Code.RESPONSE_RECEIVED_VERIFICATION_PENDING: "The tool has answered. Whether it is so is still being checked.",
+    Code.VERIFIED_RECONCILIATION_IN_PROGRESS: "The system of record has been read. The result is not final yet.",
+    Code.COMPLETED: "Done, and confirmed in the system of record.",
+    Code.ATTESTED: "A person has attested that it took effect; it was not verified by a reading.",
+    Code.PARTIALLY_COMPLETED: "Done in part; which parts is not on record.",
+    Code.ANSWERED: "Read; changes nothing.",
+    Code.FAILED: "Failed. No completion was confirmed.",
+    Code.FINAL_STATE_UNKNOWN: "The final state is not known. It must be reviewed before anything is tried again.",
+    Code.COMPENSATED: "It was done and then reversed; the reversal is confirmed.",
+    Code.ROLLED_BACK: "Rolled back before it took effect. Nothing durable happened.",
+    Code.REVIEW_REQUIRED: "Not settled. It waits for a person to review it.",
+    Code.RECOVERY_IN_PROGRESS: "It did not go as planned.",
+    Code.ABANDONED_UNRESOLVED: "A person stopped it. What was found wrong is on record and unresolved.",
+}
+_ABSENT = "Failed. The system of record shows that nothing happened."
+_UNSENT = "Failed before anything was sent, on the executor's word; no reading confirms it."
+_CONTRADICTED = (
+    "It was settled, but a later reading of the system of record contradicts that. The final state is not known."
+)
+_UNVERIFIABLE = "The final state is not known: there is no reliable way to check it."
+_READ_FAILED = "The read failed; nothing was changed."
+_UNREAD = "It is not known whether what was read can be relied on. It was a read: nothing was changed."
+_UNUSABLE = {
+    "VALUE_MISMATCH": "The answer does not fit what the tool promises, and is not to be used; nothing was changed.",
+    "UNVERIFIABLE_STATE": "Where the answer came from is not certain, and it is not to be used; nothing was changed.",
+}
+_AGAIN = "Not executed. An attempt was made and had no effect; it may be tried again."
+_BY_WORD: dict[Outcome, str] = {
+    Outcome.ATTESTED_ABSENT: "A person has attested that nothing happened; it was not verified by a reading.",
+    Outcome.COMPENSATED_AS_ATTESTED: "It was reversed, as a person has attested; no reading verified all of that.",
+    Outcome.SETTLED_AS_FAILED: "A person settled it as failed; it was not verified by a reading.",
+}
+
+ALLOWED: dict[State, tuple[Code, ...]] = {
+    State(state): tuple(map(Code, row["allowed"]))
+    for state, row in json.loads(files("reviews.reporting.rules").joinpath("reporting.json").read_bytes())[
+        "by_state"
+    ].items()
+}
+"""The reports that a state allows, its usual one first."""
+AUDIT_CONFIRMED = 4
+"""The highest trust level."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What may be told of an action, and on what level of trust."""
+
+    code: Code
+    text: str
+    completed: bool
+    trust_level: int
+    parts: tuple[Part, ...] = ()
+
+
+def report(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    trust_level: int,
+    completes_critical: bool = False,
+    contradicted: bool = False,
+    outcome: Outcome | None = None,
+    recovery: Recovery | None = None,
+    parts: tuple[Part, ...] = (),
+) -> Report:
+    """The report on an action (rules 1 to 6): `recovery` is the one under way, `parts` those of one done in part.
+
+    `outcome` says what the state alone does not: whether a person's word settled it.
+    """
+    bound = trust_level == AUDIT_CONFIRMED or completes_critical
+    code = Code.FINAL_STATE_UNKNOWN if contradicted else _code(state, entry, recovery, bound=bound)
+    if outcome is Outcome.ATTESTED:
+        code = Code.ATTESTED
+    text = _CONTRADICTED if contradicted else _text(code, state, entry, outcome)
+    if parts:
+        by_word = outcome is Outcome.ATTESTED or outcome in _BY_WORD
+        text = told_in_part(state, text, entry, parts, settled_otherwise=contradicted or by_word)
+    if recovery is not None and not contradicted:
+        text = f"{text} {recovery.text}"
+    return Report(code, text, code in (Code.COMPLETED, Code.ANSWERED), trust_level, parts)
+
+
+def _of_a_read(code: Code, entry: Mapping[str, Any]) -> str:
+    """What is told of a tool that only reads, where it brought no answer that can be used; else empty."""
+    if entry["side_effect_class"] != SideEffectClass.READ_ONLY or entry["execution"]["status"] == "NOT_EXECUTED":
+        return ""
+    if code is Code.FINAL_STATE_UNKNOWN:
+        return _UNREAD
+    if code is not Code.FAILED:
+        return ""
+    return _UNUSABLE.get(entry["reconciliation"]["discrepancy_class"] or "", _READ_FAILED)
+
+
+def _code(state: State, entry: Mapping[str, Any], recovery: Recovery | None, *, bound: bool) -> Code:
+    if state is State.PENDING and entry["execution"]["observation_pointer"] is None:
+        return Code.ATTEMPTED_RESULT_UNKNOWN
+    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
+        return Code.NOT_EXECUTED
+    if Code.RECOVERY_IN_PROGRESS in ALLOWED[state] and _is_recovering(state, recovery):
+        return Code.RECOVERY_IN_PROGRESS
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return Code.COMPENSATED
+    if state is State.RECONCILED_SUCCESS and is_answered(entry):
+        return Code.ANSWERED
+    critical = entry["side_effect_class"] == SideEffectClass.CRITICAL_MUTATION
+    if state is State.RECONCILED_SUCCESS and critical and not bound:
+        return Code.VERIFIED_RECONCILIATION_IN_PROGRESS
+    return ALLOWED[state][0]
+
+
+def _is_recovering(state: State, recovery: Recovery | None) -> bool:
+    return recovery is not None and (recovery.has_begun or state is not State.FORWARD_RECOVERY)
+
+
+def is_answered(entry: Mapping[str, Any]) -> bool:
+    """Whether this is a read that was answered, with nothing read back."""
+    reads = entry["side_effect_class"] == SideEffectClass.READ_ONLY
+    ended = entry["reconciliation"]["status"] == "RECONCILED_SUCCESS"
+    return reads and ended and entry["verification"]["verified_state_pointer"] is None
+
+
+def is_reversed(entry: Mapping[str, Any]) -> bool:
+    """Whether a later, verified compensation has taken back what was done."""
+    return bool(entry["reconciliation"]["status"] == "COMPENSATED")
+
+
+def is_unsent_by_word(state: State, entry: Mapping[str, Any]) -> bool:
+    """Whether an action failed before anything was sent, and only its executor says so."""
+    started = entry["execution"]["status"] == "FAILED"
+    return state is State.FAILED and started and entry["verification"]["status"] == "NOT_REQUIRED"
+
+
+def _text(code: Code, state: State, entry: Mapping[str, Any], outcome: Outcome | None) -> str:
+    if outcome in _BY_WORD and code is not Code.NOT_EXECUTED:
+        return _BY_WORD[outcome]
+    if told := _of_a_read(code, entry):
+        return told
+    if code is Code.NOT_EXECUTED and state is State.VALIDATED and entry["execution"]["attempt_count"]:
+        return _AGAIN
+    verification = entry["verification"]["status"]
+    if code is Code.FINAL_STATE_UNKNOWN and verification == "UNVERIFIABLE":
+        return _UNVERIFIABLE
+    if code is Code.FAILED and state is State.FAILED and verification == "VERIFIED":
+        return _ABSENT
+    if code is Code.FAILED and is_unsent_by_word(state, entry):
+        return _UNSENT
+    return _TEXTS[code]
+
+
+class Family(StrEnum):
+    """How an outcome looks: each family has one colour and one shape."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    VERIFYING = "verifying"
+    TRUE = "true"
+    PARTIAL = "partial"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+    REVERSED = "reversed"
+    HELD = "held"
+    ATTESTED = "attested"
+    ENDED = "ended"
+
+
+FAMILIES: dict[Outcome, Family] = {
+    Outcome.PROPOSED: Family.WAITING,
+    Outcome.WAITING_FOR_APPROVAL: Family.WAITING,
+    Outcome.READY: Family.WAITING,
+    Outcome.APPROVED: Family.WAITING,
+    Outcome.EXECUTING: Family.RUNNING,
+    Outcome.VERIFYING: Family.VERIFYING,
+    Outcome.VERIFIED: Family.TRUE,
+    Outcome.ANSWERED: Family.ENDED,
+    Outcome.ATTESTED: Family.ATTESTED,
+    Outcome.ATTESTED_ABSENT: Family.ATTESTED,
+    Outcome.PARTIALLY_APPLIED: Family.PARTIAL,
+    Outcome.COMPENSATING: Family.RUNNING,
+    Outcome.ROLLING_BACK: Family.RUNNING,
+    Outcome.RECOVERING: Family.PARTIAL,
+    Outcome.COMPENSATED: Family.REVERSED,
+    Outcome.COMPENSATED_AS_ATTESTED: Family.ATTESTED,
+    Outcome.ROLLED_BACK: Family.REVERSED,
+    Outcome.UNKNOWN: Family.UNKNOWN,
+    Outcome.NEEDS_REVIEW: Family.HELD,
+    Outcome.CONTRADICTED: Family.UNKNOWN,
+    Outcome.FAILED: Family.FALSE,
+    Outcome.SETTLED_AS_FAILED: Family.ENDED,
+    Outcome.CLOSED_UNRESOLVED: Family.UNKNOWN,
+    **dict.fromkeys(NEVER_RAN, Family.ENDED),
+}
+"""How each outcome looks: success only where a reading showed it, red only where an execution failed."""
+
+_HEADLINES: dict[State, str] = {
+    State.PROPOSED: "Being checked",
+    State.VALIDATED: "Ready to run",
+    State.EXECUTING: "Executing",
+    State.ACCEPTED: "Accepted by the target, not finished",
+    State.PENDING: "Verifying",
+    State.COMMITTED: "Verifying",
+    State.PARTIALLY_COMMITTED: "Partially applied",
+    State.RECONCILED_SUCCESS: "Verified",
+    State.RECONCILIATION_FAILED: "Rolling back",
+    State.FAILED: "Failed",
+    State.VERIFICATION_TIMEOUT: "Not verified in time",
+    State.UNKNOWN: "Unknown",
+    State.COMPENSATING: "Compensating",
+    State.COMPENSATED: "Compensated",
+    State.COMPENSATION_FAILED: "Compensation failed",
+    State.FORWARD_RECOVERY: "Partially applied, recovering",
+    State.ROLLED_BACK: "Rolled back, nothing happened",
+    State.REVIEW_REQUIRED: "Needs review",
+    State.ABANDONED: "Closed unresolved",
+}
+_SETTLED_BY_WORD: dict[Outcome, str] = {
+    Outcome.ATTESTED: "Attested by a person: it took effect; not verified by a reading",
+    Outcome.ATTESTED_ABSENT: "Attested by a person: nothing happened; not verified by a reading",
+    Outcome.COMPENSATED_AS_ATTESTED: "Reversed, as a person has attested; not verified by a reading",
+    Outcome.SETTLED_AS_FAILED: "Settled as failed by a person; not verified by a reading",
+}
+_FINDINGS: dict[str, str] = {
+    "NO_OP_SUCCESS": "it was so before",
+    "NO_OP_FAILURE": "nothing changed",
+    "VALUE_MISMATCH": "other values than asked for",
+    "STALE_STATE": "the target had moved on",
+    "PARTIAL_APPLICATION": "only a part happened",
+    "DUPLICATE_SIDE_EFFECT": "it happened more than once",
+    "WRONG_TARGET_MODIFIED": "something else was changed",
+    "TARGET_MISSING": "the target is gone",
+    "PROPAGATION_DELAY": "other systems lag behind",
+    "UNVERIFIABLE_STATE": "it cannot be checked",
+    "COMPENSATION_REQUIRED": "it must be reversed",
+    "UNKNOWN_STATE": "it cannot be told",
+}
+_WITHOUT_FINDING = frozenset({State.COMMITTED, State.COMPENSATED, State.ROLLED_BACK})
+"""Where what was found wrong is no longer so, or not judged yet."""
+_TRIED = {
+    "compensation_action_id": "a reversal",
+    "rollback_action_id": "a rollback",
+    "recovery_action_id": "a forward recovery",
+}
+_DECIDED: dict[str | None, tuple[str, Family]] = {
+    None: ("No approval needed", Family.TRUE),
+    "PREPARING": ("Target being read first", Family.WAITING),
+    "REQUESTED": ("Waiting for approval", Family.WAITING),
+    "APPROVED": ("Approved", Family.TRUE),
+    "CONSUMED": ("Approved", Family.TRUE),
+    "REJECTED": ("Rejected", Family.FALSE),
+    "EXPIRED": ("Approval expired", Family.FALSE),
+    "VOIDED": ("Approval void", Family.FALSE),
+}
+_DECIDED_BY: dict[Outcome, tuple[str, Family]] = {
+    Outcome.BLOCKED: ("Blocked by the gate", Family.FALSE),
+    Outcome.CANCELLED: ("Cancelled", Family.ENDED),
+    Outcome.CHANGES_REQUESTED: ("Changes requested", Family.FALSE),
+    Outcome.REPLACED: ("Replaced by another version", Family.ENDED),
+}
+"""What was decided of an action that never ran, where its approval alone does not say so."""
+_EXECUTED: dict[str, tuple[str, Family]] = {
+    "NOT_EXECUTED": ("Not started", Family.WAITING),
+    "EXECUTING": ("Running", Family.RUNNING),
+    "ACCEPTED": ("Accepted by the target", Family.RUNNING),
+    "PENDING": ("Ended, no proof yet", Family.VERIFYING),
+    "COMMITTED": ("Ended", Family.TRUE),
+    "FAILED": ("Failed", Family.FALSE),
+    "UNKNOWN": ("No usable answer", Family.UNKNOWN),
+}
+_EFFECT: dict[State, tuple[str, Family]] = {
+    State.RECONCILED_SUCCESS: ("Confirmed", Family.TRUE),
+    State.PARTIALLY_COMMITTED: ("In part", Family.PARTIAL),
+    State.FORWARD_RECOVERY: ("In part", Family.PARTIAL),
+    State.COMPENSATED: ("Reversed", Family.REVERSED),
+    State.ROLLED_BACK: ("Rolled back", Family.REVERSED),
+    State.COMPENSATING: ("Being reversed", Family.RUNNING),
+    State.UNKNOWN: ("Not known", Family.UNKNOWN),
+    State.VERIFICATION_TIMEOUT: ("Not known", Family.UNKNOWN),
+    State.COMMITTED: ("Read, being compared", Family.VERIFYING),
+}
+_EFFECT_BY: dict[Outcome, tuple[str, Family]] = {
+    Outcome.CONTRADICTED: ("Contradicted later", Family.UNKNOWN),
+    Outcome.ANSWERED: ("Read; changes nothing", Family.ENDED),
+    Outcome.ATTESTED: ("Attested by a person, no reading", Family.ATTESTED),
+    Outcome.ATTESTED_ABSENT: ("No effect, attested by a person, no reading", Family.ATTESTED),
+    Outcome.COMPENSATED_AS_ATTESTED: ("Reversal attested by a person, no reading", Family.ATTESTED),
+    Outcome.SETTLED_AS_FAILED: ("Settled by a person, no reading", Family.ENDED),
+    Outcome.CLOSED_UNRESOLVED: ("Closed by a person, unresolved", Family.UNKNOWN),
+    **dict.fromkeys(NEVER_RAN, ("Nothing was executed", Family.ENDED)),
+}
+"""What can be said of the effect where no reading settled it."""
+_VERIFICATION: dict[str, tuple[str, Family]] = {
+    "NOT_REQUIRED": ("Nothing was sent", Family.FALSE),
+    "NOT_STARTED": ("Not looked at yet", Family.WAITING),
+    "PENDING": ("Being read back", Family.VERIFYING),
+    "VERIFIED": ("Read back", Family.VERIFYING),
+    "FAILED": ("Not as intended", Family.FALSE),
+    "TIMEOUT": ("Not known", Family.UNKNOWN),
+    "UNVERIFIABLE": ("Cannot be checked", Family.UNKNOWN),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an action: a few words and the family that says how they look."""
+
+    text: str
+    family: Family
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Who allowed what, what the executor did, and what the system of record says."""
+
+    decision: Axis
+    execution: Axis
+    effect: Axis
+
+
+def headline(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    outcome: Outcome | None = None,
+    approval: str | None = None,
+) -> str:
+    """The one line that sums an action up: what is so, and what was found against it."""
+    outcome = outcome or BY_STATE[state]
+    if outcome is Outcome.CONTRADICTED:
+        return "Settled, then contradicted: outcome unknown"
+    if outcome in NEVER_RAN:
+        return f"{WORDS[outcome]}: not executed"
+    if outcome in _SETTLED_BY_WORD:
+        return _SETTLED_BY_WORD[outcome]
+    if outcome is Outcome.WAITING_FOR_APPROVAL:
+        return "Its target is read before anybody is asked" if approval == "PREPARING" else WORDS[outcome]
+    if state is State.FAILED and entry["execution"]["status"] == "NOT_EXECUTED":
+        return "Not executed"
+    if is_unsent_by_word(state, entry):
+        return "Failed before anything was sent, on the executor's word"
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return _HEADLINES[State.COMPENSATED]
+    if _is_read_to_its_end(state, entry):
+        return _headline_of_a_read(entry)
+    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
+    is_open = state not in _WITHOUT_FINDING and entry["reconciliation"]["recovery_decision"] != "HUMAN_ATTESTATION"
+    said = f": {finding}" if finding and is_open else ""
+    return _HEADLINES[state] + said + (_tried(entry) if state is State.REVIEW_REQUIRED else "")
+
+
+def _is_read_to_its_end(state: State, entry: Mapping[str, Any]) -> bool:
+    """Whether this is a read that was answered, or failed; nothing was read back of either."""
+    failed = state is State.FAILED and entry["side_effect_class"] == SideEffectClass.READ_ONLY
+    return failed or (state is State.RECONCILED_SUCCESS and is_answered(entry))
+
+
+def _headline_of_a_read(entry: Mapping[str, Any]) -> str:
+    if is_answered(entry):
+        return "Answered"
+    return "Answered, and the answer cannot be used" if entry["reconciliation"]["discrepancy_class"] else "Read failed"
+
+
+def _tried(entry: Mapping[str, Any]) -> str:
+    """What recovery was tried before it was held: nobody should order the same again unawares."""
+    recovery = entry.get("recovery") or {}
+    tried = [word for name, word in _TRIED.items() if recovery.get(name)]
+    return f"; {' and '.join(tried)} did not settle it" if tried else ""
+
+
+def axes(
+    state: State,
+    entry: Mapping[str, Any],
+    *,
+    outcome: Outcome | None = None,
+    approval: str | None = None,
+) -> Axes:
+    """The three axes; `approval` is the state of the approval request, None where nobody was asked."""
+    outcome = outcome or BY_STATE[state]
+    decision = Axis(*_DECIDED_BY.get(outcome, _DECIDED[approval]))
+    execution = Axis(*_EXECUTED[entry["execution"]["status"]])
+    return Axes(decision, execution, _effect(state, entry, outcome))
+
+
+def _effect(state: State, entry: Mapping[str, Any], outcome: Outcome) -> Axis:
+    if outcome in _EFFECT_BY:
+        return Axis(*_EFFECT_BY[outcome])
+    if state is State.RECONCILED_SUCCESS and is_reversed(entry):
+        return Axis(*_EFFECT[State.COMPENSATED])
+    if _is_read_to_its_end(state, entry):
+        return Axis("Read; changes nothing", Family.ENDED)
+    if state in _EFFECT:
+        return Axis(*_EFFECT[state])
+    verification = entry["verification"]["status"]
+    if state is State.FAILED and verification == "VERIFIED":
+        return Axis("None, confirmed", Family.FALSE)
+    if is_unsent_by_word(state, entry):
+        return Axis("Nothing was sent, on the executor's word", Family.FALSE)
+    finding = _FINDINGS.get(entry["reconciliation"]["discrepancy_class"] or "")
+    text, look = _VERIFICATION[verification]
+    if finding and look in {Family.FALSE, Family.VERIFYING}:
+        return Axis(finding[0].upper() + finding[1:], look)
+    return Axis(text, look)

@@ -1,0 +1,141 @@
+"""Late truth: a settled action is read again after an hour, a day, a week, as its contract asks.
+
+A contradiction changes no state. It is an event beside the state: it opens a case, turns the report into
+FINAL_STATE_UNKNOWN and blocks repeats, until a person has settled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.policies import policy_context
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from ledger.record.rules.lifecycle import State
+from reviews import queries
+from reviews.cases.operations import cases
+from reviews.cases.rules.resolutions import RECHECKED
+from reviews.readback.operations import schedules
+from reviews.readback.operations.plans import Plan, planned
+from reviews.readback.operations.readings import Taken, read_all
+from reviews.reconciliation.rules import reconcile
+from reviews.reconciliation.rules.verdict import Verdict
+from reviews.recovery.rules.recovery import Decision
+from reviews.verification.operations.verification import inputs_of, keep, plan_recheck
+
+TRY_AGAIN = timedelta(minutes=10)
+MOST_TRIES = 6
+RESTING_ON_A_REMEDY = frozenset({State.COMPENSATED, State.ROLLED_BACK, State.RECONCILED_SUCCESS})
+_NOTHING = Decision(row=None, action=None)
+
+
+def recheck(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> bool | None:
+    """Read a settled action again; whether the reading contradicts it, None when nothing could be told."""
+    with tenancy(tenant_id):
+        action = actions.action(tenant_id, action_id)
+        plan = planned(tenant_id, action_id) if action is not None and may_be_rechecked(action) else None
+    if plan is None:
+        schedules.settle(action_id=action_id)
+        return None
+    at = clock()
+    taken = read_all(plan, at=at, clock=clock)
+    with tenancy(tenant_id):
+        return conclude(plan, taken, at=at)
+
+
+def may_be_rechecked(action: Any) -> bool:
+    """Whether a reading can test how an action was settled; a success that was taken back tests nothing any more."""
+    return action.state in RECHECKED and not action.reversed
+
+
+def conclude(plan: Plan, taken: Taken, *, at: datetime) -> bool | None:
+    """Hold a reading against how the action was settled; whether it contradicts it."""
+    head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
+    action = actions.action(plan.tenant_id, plan.action_id)
+    row = queries.scheduled(plan.action_id)
+    if action is None or row is None or row.recheck is None or not may_be_rechecked(action):
+        return None
+    pointer = uuid4()
+    inputs = inputs_of(plan, action, head, row, taken, pointer, at=at)
+    verdict = reconcile.reconcile(inputs)
+    if not verdict.decisive:
+        _later(plan, head, row, verdict, at=at)
+        return None
+    kept, listed = keep(plan, inputs, verdict, _NOTHING, (), [plan.verification_policy], pointer, at=at)
+    contradicted = reconcile.contradicts(verdict, succeeded=head.state == State.RECONCILED_SUCCESS)
+    _write(plan, head, action, verdict, kept, listed, contradicted=contradicted, at=at)
+    schedules.settle(action_id=plan.action_id)
+    plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
+    return contradicted
+
+
+def _later(plan: Plan, head: ledger.Head, row: Any, verdict: Verdict, *, at: datetime) -> None:
+    """Nothing could be told: try again for a while, then say so and leave it to the next recheck."""
+    if row.readings + 1 < MOST_TRIES:
+        schedules.read_again(schedules.Again(action_id=plan.action_id, due_at=at + TRY_AGAIN, began_at=at))
+        return
+    happening = ledger.Happening(kind="recheck_missed", detail={"reason": verdict.reason})
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    schedules.settle(action_id=plan.action_id)
+    plan_recheck(plan, State(head.state), number=row.recheck + 1, at=at)
+
+
+def _write(
+    plan: Plan,
+    head: ledger.Head,
+    action: Any,
+    verdict: Verdict,
+    kept: ledger.Sealed,
+    listed: dict[str, Any],
+    *,
+    contradicted: bool,
+    at: datetime,
+) -> None:
+    kind = "contradicted" if contradicted else "contradiction_withdrawn" if action.contradicted else "rechecked"
+    discrepancy = str(verdict.discrepancy or "")
+    ledger.append(
+        head,
+        ledger.Happening(
+            kind=kind,
+            changes={"policy_context": policy_context([plan.verification_policy])},
+            digests={"verification": plan.verification_policy.digest},
+            detail={"reason": verdict.reason, "discrepancy": discrepancy, "run": str(kept.pointer), "listed": listed},
+            evidence=(kept,),
+            view={"contradicted": contradicted},
+        ),
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+    if contradicted:
+        cases.open_case(
+            tenant_id=head.tenant_id, action_id=head.id, reason="CONTRADICTED", discrepancy=discrepancy, at=at
+        )
+    if action.parent_id is not None and kind != "rechecked":
+        _carry_over(action, verdict, contradicted=contradicted, at=at)
+
+
+def _carry_over(child: Any, verdict: Verdict, *, contradicted: bool, at: datetime) -> None:
+    """What a recovery action was believed to have put right is as open as the recovery action itself."""
+    head = ledger.lock(tenant_id=child.tenant_id, subject_id=child.parent_id, kind="action")
+    parent = actions.action(child.tenant_id, child.parent_id)
+    assert parent is not None
+    if parent.contradicted == contradicted or not (parent.reversed or head.state in RESTING_ON_A_REMEDY):
+        return
+    happening = ledger.Happening(
+        kind="contradicted" if contradicted else "contradiction_withdrawn",
+        detail={"reason": f"Its {child.relation} with {child.tool}: {verdict.reason}", "action_id": str(child.id)},
+        view={"contradicted": contradicted},
+    )
+    ledger.append(head, happening, actor=ledger.SYSTEM, at=at)
+    if contradicted:
+        cases.open_case(
+            tenant_id=child.tenant_id,
+            action_id=child.parent_id,
+            reason="CONTRADICTED",
+            discrepancy=str(verdict.discrepancy or ""),
+            at=at,
+        )

@@ -1,0 +1,374 @@
+"""Verification: read the system of record, judge what it said, and write down what follows.
+
+The reading happens outside any transaction: a slow system holds no lock. What it found is judged again under the
+action's lock, against the action as it then is, so a reading that comes too late changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from ledger.actions import operations as ledger_orders
+from ledger.actions.queries import actions
+from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
+from ledger.db import insert, tenancy
+from ledger.record import operations as ledger
+from ledger.record.rules.envelope import instant
+from ledger.record.rules.lifecycle import State
+from reviews import queries
+from reviews.cases.operations import cases
+from reviews.cases.rules import resolutions
+from reviews.models import Run
+from reviews.observations.rules.observe import Status
+from reviews.readback.operations import schedules
+from reviews.readback.operations.plans import Plan, known_of, planned
+from reviews.readback.operations.readings import Taken, masked, plain, read_all
+from reviews.reconciliation.rules import findings
+from reviews.reconciliation.rules.facts import AnswerFacts, Facts, Inputs, Pacing
+from reviews.reconciliation.rules.reading import Reading
+from reviews.reconciliation.rules.verdict import LACKING, SEEN, Verdict
+from reviews.recovery.operations import recovery
+from reviews.recovery.rules.recovery import Decision
+from reviews.reporting.rules.evidence_summary import account
+from reviews.verification.rules import verification as rules
+from reviews.verification.rules.steps import Step
+
+AT_ONCE = Pacing()
+
+
+def verify(*, tenant_id: UUID, action_id: UUID, clock: Callable[[], datetime]) -> str | None:
+    """One verification run of one action; returns the state after, or None when there was nothing to verify.
+
+    If we crash during the reading, the claim on the schedule row runs out and the action is read again. If we crash
+    after the commit, the row has already moved on.
+    """
+    with tenancy(tenant_id):
+        plan = _plan(tenant_id, action_id)
+    if plan is None:
+        schedules.settle(action_id=action_id)
+        return None
+    at = clock()
+    taken = read_all(plan, at=at, clock=clock)
+    with tenancy(tenant_id):
+        return conclude(plan, taken, at=at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answerer:
+    """The executor that answered, and what its answer breaks of the contract's answer schema; empty where nothing."""
+
+    executor_id: str
+    tenant_id: UUID
+    tools: tuple[str, ...]
+    schema_fault: str
+
+
+def check_answer(*, tenant_id: UUID, action_id: UUID, by: Answerer, at: datetime) -> str | None:
+    """Judge a read by its answer, in the transaction that stores it; the state after, or None where nothing is open.
+
+    Nothing is read back, so nobody has to wait for a worker.
+    """
+    plan = planned(tenant_id, action_id)
+    known = plan.known
+    facts = AnswerFacts(
+        tenant=str(tenant_id),
+        tool=plan.contract.name,
+        request_hash=known.request_hash,
+        answer_digest=known.answer_digest,
+        executor_id=by.executor_id,
+        executor_tenant=str(by.tenant_id),
+        executor_tools=by.tools,
+        has_schema=bool(plan.contract.result_schema),
+        schema_fault=by.schema_fault,
+    )
+    return conclude(plan, Taken(), answer=facts, at=at)
+
+
+def _plan(tenant_id: UUID, action_id: UUID) -> Plan | None:
+    action = actions.action(tenant_id, action_id)
+    return planned(tenant_id, action_id) if action is not None and is_open(action) else None
+
+
+def is_open(action: Any) -> bool:
+    """Whether there is something to verify: also after a recovery action, and where a tool says it rolled back."""
+    state = State(action.state)
+    if action.settled:
+        return False
+    if state is State.EXECUTING:
+        last = queries.last_observation(action.tenant_id, action.id)
+        return last is not None and last.status == Status.FAILED
+    return state in rules.VERIFIABLE_IN or state in rules.READ_AFTER_RECOVERY
+
+
+def conclude(
+    plan: Plan,
+    taken: Taken,
+    *,
+    pacing: Pacing = AT_ONCE,
+    around: recovery.Surroundings | None = None,
+    answer: AnswerFacts | None = None,
+    at: datetime,
+) -> str | None:
+    """Judge what was read under the action's lock, and write down what follows; returns the state after."""
+    around = around or recovery.Surroundings(plan.tenant_id)
+    head = ledger.lock(tenant_id=plan.tenant_id, subject_id=plan.action_id, kind="action")
+    action = actions.action(plan.tenant_id, plan.action_id)
+    row = queries.scheduled(plan.action_id)
+    if action is None or head.entry is None or not is_open(action):
+        schedules.settle(action_id=plan.action_id)
+        return None
+    pointer = uuid4()
+    inputs = inputs_of(plan, action, head, row, taken, pointer, pacing=pacing, around=around, at=at)
+    outcome = rules.run(replace(inputs, answer=answer))
+    first = pacing.asked and row is not None and row.readings == 0
+    if outcome.steps or first or is_told_again(inputs, outcome):
+        decided_under = [plan.verification_policy, *([around.policy_in_force()] if outcome.decision.table else [])]
+        kept, listed = keep(
+            plan, inputs, outcome.verdict, outcome.decision, outcome.steps, decided_under, pointer, at=at
+        )
+        head = _append(head, outcome, kept, listed, decided_under, at=at)
+        head = _ordered(head, outcome, at=at)
+    _follow(plan, action, outcome, asked=pacing.asked, at=at)
+    return head.state
+
+
+def is_told_again(inputs: Inputs, outcome: rules.Outcome) -> bool:
+    """Whether a doubt is written down once more: as often as it takes until a person is called."""
+    return outcome.verdict.doubt and inputs.doubts < inputs.facts.repeat_limit
+
+
+def inputs_of(
+    plan: Plan,
+    action: Any,
+    head: ledger.Head,
+    row: Any,
+    taken: Taken,
+    pointer: UUID,
+    *,
+    pacing: Pacing = AT_ONCE,
+    around: recovery.Surroundings | None = None,
+    at: datetime,
+) -> Inputs:
+    assert head.entry is not None
+    facts = Facts.of(plan.contract, plan.numbers)
+    opened_at = row.opened_at if row is not None else at
+    # Whatever came since the plan was made has moved the action's last event.
+    unmoved = plan.known.action.seq == head.seq
+    known = plan.known if unmoved else known_of(plan.tenant_id, action, plan.contract)
+    return Inputs(
+        state=State(head.state),
+        facts=facts,
+        entry=head.entry,
+        target_resource=action.target,
+        horizon_at=action.horizon_at or at,
+        sla_at=opened_at + timedelta(seconds=facts.polling.sla_s),
+        at=at,
+        attempts=row.readings if row is not None else 0,
+        seed=str(plan.action_id),
+        si=plan.bindings["si"],
+        sr=plan.bindings["sr"],
+        scope=plan.bindings["scope"],
+        observation=known.observation,
+        baseline=known.baseline,
+        readings=taken.readings,
+        failure=taken.failure,
+        silent=taken.silent,
+        doubts=known.doubts,
+        added_predicates=_added(plan, head.entry),
+        idempotency_status=head.entry.get("idempotency", {}).get("status") if known.idempotency else None,
+        query_pointer=f"{pointer}#query",
+        state_pointer=str(pointer),
+        pacing=pacing,
+        **recovery.circumstances(action, facts, head, known.idempotency, around),
+    )
+
+
+def _added(plan: Plan, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The predicates that the agent laid on top of the contract's."""
+    own = set(plan.contract.predicates)
+    return tuple(text for text in entry["intended_outcome"]["expected_predicates"] if text not in own)
+
+
+def keep(
+    plan: Plan,
+    inputs: Inputs,
+    verdict: Verdict,
+    decision: Decision,
+    steps: tuple[Step, ...],
+    decided_under: Sequence[DecidingPolicy],
+    pointer: UUID,
+    *,
+    at: datetime,
+) -> tuple[ledger.Sealed, dict[str, Any]]:
+    """The run's evidence: what was read, over which layers, what each predicate gave, what was decided under what.
+
+    With it, what the first event of the run says of the row that the run is listed as.
+    """
+    context = dict(inputs.entry["policy_context"]) | policy_context(decided_under)
+    reading = inputs.readings[0] if inputs.readings else None
+    document = {
+        "account": account(inputs, verdict, contract_digest=plan.contract.digest, policies=context),
+        "layers": _shown(plan, findings.bindings(inputs, reading)),
+        "readings": inputs.readings,
+        "failure": inputs.failure,
+        "silent": inputs.silent,
+        "verdict": verdict,
+        "decision": decision,
+        "decided_under": {each.kind: {"version": each.version, "digest": each.digest} for each in decided_under},
+        "steps": [{"state": str(step.state), "kind": step.kind, "reason": step.reason} for step in steps],
+        "horizon_at": inputs.horizon_at,
+        "sla_at": inputs.sla_at,
+    }
+    sealed = ledger.seal(
+        tenant_id=plan.tenant_id,
+        subject_id=plan.action_id,
+        purpose="answer_checks" if inputs.facts.answer_only else "readback",
+        data=masked(orjson.dumps(document, default=plain), plan),
+        media_type="application/json",
+        source=reading.source if reading else "none",
+        at=at,
+        pointer=pointer,
+    )
+    return sealed, _number(plan, reading, verdict, decision, pointer, at=at)
+
+
+def _number(
+    plan: Plan, reading: Reading | None, verdict: Verdict, decision: Decision, pointer: UUID, *, at: datetime
+) -> dict[str, Any]:
+    """The run in codes, for lists; what it says is behind the pointer."""
+    number = queries.last_run_number(plan.tenant_id, plan.action_id) + 1
+    row = Run(
+        tenant_id=plan.tenant_id,
+        id=ledger.new_id(at),
+        action_id=plan.action_id,
+        number=number,
+        source=(reading.source if reading else "")[:200],
+        consistency=str(reading.consistency) if reading else "",
+        freshness=(reading.freshness if reading else "")[:200],
+        result=str(verdict.result),
+        discrepancy=str(verdict.discrepancy or ""),
+        recovery_row=decision.row or "",
+        recovery_decision=(decision.text or "")[:48],
+        pointer=pointer,
+        at=at,
+    )
+    insert(row)
+    names = ("number", "source", "consistency", "freshness", "result", "discrepancy", "recovery_row")
+    told = {name: getattr(row, name) for name in (*names, "recovery_decision")}
+    return told | {"id": str(row.id), "pointer": str(pointer)}
+
+
+def _shown(plan: Plan, layers: dict[str, Any]) -> dict[str, Any]:
+    return {name: dict(values) for name, values in layers.items()}
+
+
+def _append(
+    head: ledger.Head,
+    outcome: rules.Outcome,
+    kept: ledger.Sealed,
+    listed: dict[str, Any],
+    decided_under: Sequence[DecidingPolicy],
+    *,
+    at: datetime,
+) -> ledger.Head:
+    drafts = []
+    for number, step in enumerate(outcome.steps):
+        happening = _happening(step, None if number else listed, outcome, kept, decided_under)
+        drafts.append(ledger.draft(head, happening, actor=ledger.SYSTEM, at=at))
+        head = drafts[-1].head
+    if drafts:
+        ledger.write(*drafts)
+    return head
+
+
+def _ordered(head: ledger.Head, outcome: rules.Outcome, *, at: datetime) -> ledger.Head:
+    """Order what the decision wants done; an approvals task proposes it (R-RP-45)."""
+    decision = outcome.decision
+    if not decision.orders:
+        return head
+    wanted = LACKING if decision.wanted is State.FORWARD_RECOVERY else SEEN
+    concerned = [one.name for one in outcome.verdict.effects if one.found in wanted]
+    return recovery.begin(
+        head,
+        decision.orders,
+        concerned=concerned,
+        because=decision.text or "",
+        requester=ledger.SYSTEM.id,
+        actor=ledger.SYSTEM,
+        at=at,
+    )
+
+
+def _happening(
+    step: Step,
+    listed: dict[str, Any] | None,
+    outcome: rules.Outcome,
+    kept: ledger.Sealed,
+    decided_under: Sequence[DecidingPolicy],
+) -> ledger.Happening:
+    decision = outcome.decision
+    view: dict[str, Any] = {"settled": outcome.settled}
+    if decision.row is not None:
+        view["recovery_row"] = decision.row
+    if step.state is State.VALIDATED and outcome.retry_at is not None:
+        view["blocks_until"] = instant(outcome.retry_at)
+    return ledger.Happening(
+        kind=step.kind,
+        to=str(step.state) if step.moves else None,
+        grounds=step.grounds,
+        changes={**step.entry, "policy_context": policy_context(decided_under)},
+        detail={
+            "reason": step.reason,
+            "recovery_row": decision.row,
+            "run": str(kept.pointer),
+            **({"recovery_table": decision.table} if decision.table else {}),
+            **({"listed": listed} if listed else {}),
+        },
+        digests={each.kind: each.digest for each in decided_under},
+        # The bytes are committed to once; later events of the same run point to them.
+        evidence=(kept,) if listed else (),
+        view=view,
+    )
+
+
+def _follow(plan: Plan, action: Any, outcome: rules.Outcome, *, asked: bool, at: datetime) -> None:
+    tenant_id, action_id = plan.tenant_id, plan.action_id
+    if outcome.next_read_at is not None:
+        schedules.read_again(
+            schedules.Again(action_id=action_id, due_at=outcome.next_read_at, began_at=at, asked=asked)
+        )
+    else:
+        schedules.settle(action_id=action_id)
+        plan_recheck(plan, outcome.state, number=0, at=at)
+    for target in outcome.freeze:
+        cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
+    if outcome.incident is not None:
+        cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
+    ledger_orders.after_failure(action, str(outcome.state), at=at)
+    if action.ordered_by is not None and outcome.settled:
+        ledger_orders.wake_order(event_id=action.ordered_by, at=at)
+    if outcome.case:
+        cases.open_case(tenant_id=tenant_id, action_id=action_id, reason=_case_reason(outcome), at=at)
+
+
+def _case_reason(outcome: rules.Outcome) -> str:
+    """Why a person is asked: the decision that waits for them, or the review trigger that fired."""
+    held = outcome.decision.text or "HELD"
+    return held if outcome.decision.case or not outcome.attention else outcome.attention[0].upper()
+
+
+def plan_recheck(plan: Plan, state: State, *, number: int, at: datetime) -> None:
+    """Schedule the contract's recheck of that number, counted from zero, if there is one for a settled action."""
+    delays = plan.contract.verification.recheck_after if plan.contract.verification else ()
+    if state in resolutions.RECHECKED and number < len(delays):
+        before = delays[number - 1] if number else timedelta(0)
+        due_at = at + delays[number] - before
+        schedules.schedule_recheck(
+            tenant_id=plan.tenant_id, action_id=plan.action_id, due_at=due_at, number=number, at=at
+        )

@@ -1,0 +1,208 @@
+"""Claims: which readings a worker takes, and which it leaves to others or to later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connections
+
+from ledger.db import ask
+from reviews.models import Lane, Schedule
+from reviews.readback.operations import claimed_batches, schedules
+from reviews.readback.operations.claimed_batches import Mode
+from tests.support.builders import AT
+
+TENANT = uuid4()
+LATER = AT + timedelta(hours=1)
+
+
+def lane(**changes: Any) -> UUID:
+    row = {"concurrency": 4, "reads_per_minute": 6000, "tenant_id": TENANT, "system_id": uuid4(), "pace_ms": 1}
+    return Lane.objects.create(**(row | changes)).system_id
+
+
+def due(system_id: UUID, count: int = 1, *, ago_s: float = 60, priority: int = 2, **changes: Any) -> list[UUID]:
+    rows = [
+        Schedule(
+            **{
+                "action_id": uuid4(),
+                "tenant_id": TENANT,
+                "system_id": system_id,
+                "due_at": AT - timedelta(seconds=ago_s) + timedelta(milliseconds=number),
+                "priority": priority,
+                "opened_at": AT,
+                **changes,
+            }
+        )
+        for number in range(count)
+    ]
+    Schedule.objects.bulk_create(rows)
+    return [row.action_id for row in rows]
+
+
+def taken(**options: Any) -> list[UUID]:
+    found = claimed_batches.claim(**({"at": AT, "lanes": 10} | options))
+    return [each.action_id for claim in found for each in claim.due]
+
+
+def conclude(ids: list[UUID], due_at: Any = LATER) -> None:
+    schedules.read_again(*(schedules.Again(action_id=each, due_at=due_at, began_at=AT) for each in ids))
+
+
+@pytest.mark.usefixtures("db")
+class TestOrder:
+    def test_the_higher_class_goes_first(self):
+        shop = lane()
+        low, high = due(shop, priority=1), due(shop, priority=4)
+        assert taken() == [*high, *low]
+
+    def test_within_a_class_the_oldest_goes_first(self):
+        shop = lane()
+        young, old = due(shop, ago_s=10), due(shop, ago_s=90)
+        assert taken() == [*old, *young]
+
+    def test_waiting_makes_up_for_class_so_that_nothing_waits_for_ever(self):
+        shop = lane()
+        critical, lowly = due(shop, ago_s=1, priority=5), due(shop, ago_s=152, priority=0)
+        assert taken() == [*lowly, *critical]
+
+    def test_a_batch_takes_the_most_urgent_of_many(self):
+        shop = lane()
+        due(shop, 200, priority=1, ago_s=40)
+        urgent = due(shop, 50, priority=5, ago_s=5)
+        assert taken() == urgent
+
+    def test_what_is_not_due_is_not_taken(self):
+        due(lane(), ago_s=-1, priority=5)
+        assert taken() == []
+
+    def test_the_lane_that_waited_longest_is_served_first(self):
+        busy, idle = lane(served_at=AT - timedelta(seconds=1)), lane(served_at=AT - timedelta(minutes=1))
+        due(busy, priority=5), due(idle, priority=0)
+        [first] = claimed_batches.claim(at=AT, lanes=1)
+        assert first.system_id == idle
+
+
+@pytest.mark.usefixtures("db")
+class TestLimits:
+    def test_one_system_has_no_more_batches_than_readers(self):
+        shop = lane(concurrency=2)
+        due(shop, 500)
+        assert [len(taken()), len(taken()), len(taken())] == [50, 50, 0]
+
+    def test_a_concluded_batch_makes_room_for_the_next(self):
+        shop = lane(concurrency=1)
+        due(shop, 60)
+        first = taken()
+        assert taken() == []
+        conclude(first)
+        assert len(taken()) == 10
+
+    def test_a_claim_that_ran_out_is_free_again(self):
+        ids = due(lane(concurrency=1))
+        assert taken() == ids
+        assert taken(at=AT + claimed_batches.CLAIM - timedelta(seconds=1)) == []
+        assert taken(at=AT + claimed_batches.CLAIM) == ids
+
+    def test_what_is_given_back_is_free_at_once(self):
+        due(lane(concurrency=1), 3)
+        [claim] = claimed_batches.claim(at=AT, lanes=1)
+        claimed_batches.give_back(claim.id, [claim.due[1].action_id, claim.due[2].action_id])
+        conclude([claim.due[0].action_id])
+        assert taken() == [claim.due[1].action_id, claim.due[2].action_id]
+
+    def test_somebody_elses_claim_is_not_given_back(self):
+        ids = due(lane())
+        assert taken() == ids
+        claimed_batches.give_back(uuid4(), ids)
+        assert taken() == []
+
+    def test_a_rate_is_kept_over_all_claims(self):
+        shop = lane(reads_per_minute=600)
+        due(shop, 100)
+        assert [len(taken()), len(taken())] == [10, 0]
+        assert len(taken(at=AT + timedelta(milliseconds=500))) == 5
+        assert len(taken(at=AT + timedelta(seconds=90))) == 10
+
+    def test_slow_systems_get_small_batches(self):
+        due(lane(pace_ms=250), 50), due(lane(pace_ms=9000), 50), due(lane(pace_ms=None), 50)
+        assert sorted(len(each.due) for each in claimed_batches.claim(at=AT, lanes=3)) == [1, 4, 10]
+
+    def test_who_wants_no_slow_systems_gets_the_fast_ones(self):
+        due(lane(pace_ms=9000))
+        fast = due(lane(pace_ms=3))
+        assert taken(slow=False) == fast
+
+    def test_one_full_lane_hides_no_other(self):
+        full = lane(concurrency=1)
+        due(full, 200)
+        taken()
+        others = [due(lane(served_at=AT))[0] for _ in range(3)]
+        assert set(taken(lanes=3)) == set(others)
+
+
+@pytest.mark.usefixtures("db")
+class TestCircuit:
+    def test_an_open_circuit_lets_its_rows_be_held_and_not_read(self):
+        shop = lane(held_until=AT + timedelta(seconds=10))
+        ids = due(shop, 3)
+        [claim] = claimed_batches.claim(at=AT, lanes=1)
+        assert (claim.mode, claim.held_until) == (Mode.HOLD, AT + timedelta(seconds=10))
+        assert [each.action_id for each in claim.due] == ids
+
+    def test_the_probe_is_one_reading(self):
+        shop = lane(held_until=AT)
+        due(shop, 30)
+        [claim] = claimed_batches.claim(at=AT, lanes=1)
+        assert (claim.mode, len(claim.due)) == (Mode.PROBE, 1)
+        assert taken() == [], "while the probe is under way nothing else is read"
+
+    def test_the_probe_of_a_dead_worker_is_made_again(self):
+        due(lane(held_until=AT), 5)
+        assert len(taken()) == 1
+        assert len(taken(at=AT + claimed_batches.CLAIM)) == 1
+
+
+@pytest.mark.usefixtures("db")
+class TestSchedules:
+    def test_what_was_asked_for_during_a_reading_stays_due(self):
+        [action_id] = due(lane())
+        taken()
+        Schedule.objects.filter(action_id=action_id).update(asked_at=AT + timedelta(seconds=1))
+        conclude([action_id])
+        assert taken() == [action_id]
+
+    def test_what_was_asked_for_before_the_reading_is_answered_by_it(self):
+        [action_id] = due(lane(), asked_at=AT - timedelta(seconds=1))
+        taken()
+        conclude([action_id])
+        assert taken() == []
+        assert Schedule.objects.get(action_id=action_id).readings == 1
+
+    def test_what_was_held_is_not_counted_as_a_reading(self):
+        [action_id] = due(lane())
+        schedules.read_again(schedules.Again(action_id=action_id, due_at=LATER, began_at=AT, asked=False))
+        assert Schedule.objects.get(action_id=action_id).readings == 0
+
+
+def test_workers_at_once_never_take_the_same_row_nor_more_than_the_limits(committed_db):
+    shop, mail = lane(concurrency=3), lane(concurrency=2, reads_per_minute=60_000)
+    due(shop, 400), due(mail, 400)
+
+    def worker(_: int) -> list[tuple[UUID, UUID]]:
+        try:
+            found = [claimed_batches.claim(at=AT, lanes=2) for _ in range(5)]
+            return [(each.action_id, claim.id) for some in found for claim in some for each in claim.due]
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(6) as pool:
+        rows = [row for each in pool.map(worker, range(6)) for row in each]
+    assert max(Counter(action_id for action_id, _ in rows).values()) == 1
+    batches = dict(ask("SELECT system_id, count(DISTINCT claim) FROM reviews_schedule GROUP BY 1"))
+    assert batches == {shop: 2, mail: 2}, "the shop's rate allows a hundred at once: two batches"

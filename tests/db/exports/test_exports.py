@@ -1,0 +1,403 @@
+"""Exports: whole or filtered, made piece by piece, on record, and true to the last byte."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from base64 import b64encode
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from console.pages.exports import public_keys
+from console.pages.ledger.settings_files import witnesses
+from ledger.db import tenancy
+from ledger.exports.operations import bundles as files
+from ledger.exports.operations import exports
+from ledger.exports.rules.export_requests import BadExport
+from ledger.log.operations import sequencer
+from ledger.log.rules import notes
+from ledger.record import operations as ledger
+from ledger.record.queries import events as events_queries
+from ledger.verification.queries import storage
+from ledger.verify_bundle import Verdict
+from tests.support import exported, seals
+from tests.support.callers import found
+from tests.support.exported import ask_for, bundle, judged, make, newest, now, policy, row_of
+from tests.support.outside.authorities import Authority, desk
+from tests.support.outside.witnesses import witness
+
+
+@pytest.fixture(autouse=True)
+def folder(settings, tmp_path, monkeypatch):
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
+    monkeypatch.setattr(exports, "PIECE", 7)
+    return tmp_path / "exports"
+
+
+@pytest.fixture
+def tenant(db):
+    """A tenant whose log has some forty signed entries, evidence among them."""
+    made = found("orchid")
+    for number in range(12):
+        happen(made, f"note {number}")
+    seals.seal_up()
+    seals.seal_up()
+    return made
+
+
+def happen(tenant, text, *, kind="case"):
+    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind=kind)
+    with tenancy(tenant):
+        sealed = ledger.seal(
+            tenant_id=tenant,
+            subject_id=head.id,
+            purpose="note",
+            data=text.encode(),
+            media_type="text/plain",
+            source="test",
+            at=now(),
+        )
+        opened = ledger.Happening(kind="case_opened", to="OPEN", detail={"text": text}, evidence=(sealed,))
+        head = ledger.append(head, opened, actor=ledger.SYSTEM, at=now())
+        ledger.append(head, ledger.Happening(kind="case_noted"), actor=ledger.SYSTEM, at=now())
+    return head.id
+
+
+def members(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def lines(data):
+    return [
+        json.loads(line)
+        for name, part in members(data).items()
+        if name.startswith("events/")
+        for line in part.splitlines()
+    ]
+
+
+@pytest.mark.req("R-HO-12", "R-UI-14")
+def test_a_whole_export_is_verified_and_holds_its_own_request(tenant):
+    data = bundle(tenant)
+    report = judged(data, policy(tenant))
+    assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+    assert report.facts["range"] == [0, newest(tenant).size]
+    assert report.facts["request_is_in_range"]
+    assert report.facts["counts"]["events"] == newest(tenant).size
+    assert {"README.txt", "verify_bundle.py", "keys.json", "proof.json"} <= members(data).keys()
+    assert members(data)["verify_bundle.py"] == files.verifier()
+
+
+def test_every_range_is_verified(tenant):
+    size = newest(tenant).size
+    for start, end in [(0, 1), (0, size), (3, size), (5, 6), (8, 24), (size - 1, size), (1, size - 1)]:
+        report = judged(bundle(tenant, start=start, end=end), policy(tenant))
+        assert (report.worst, report.facts["range"]) == (Verdict.VERIFIED, [start, end])
+
+
+def test_the_same_parts_give_the_same_bytes(tmp_path):
+    parts = {"README.txt": b"Read me.", "events/000000.jsonl": b"{}" * 1000}
+    first, second = (files.pack(tmp_path / name, parts) for name in ("one.zip", "other.zip"))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("filters", "kinds"),
+    [
+        ({"kind": "case_noted"}, {"case_noted"}),
+        ({"subject_kind": "case"}, {"case_opened", "case_noted"}),
+        ({"subject_kind": "case", "kind": "case_opened"}, {"case_opened"}),
+        ({"tool": "nothing_does_this"}, set()),
+    ],
+)
+def test_a_filtered_export_withholds_the_rest_and_says_how_much(tenant, filters, kinds):
+    data = bundle(tenant, end=newest(tenant).size, filters=filters)
+    report = judged(data, policy(tenant))
+    assert report.worst is Verdict.VERIFIED
+    shown = {json.loads(line["envelope"])["kind"] for line in lines(data) if "envelope" in line}
+    assert shown - {"log_opened"} == kinds
+    manifest = json.loads(members(data)["manifest.json"])
+    assert manifest["withheld"] == report.facts["counts"]["withheld"] > 0
+    assert manifest["withheld"] + report.facts["counts"].get("events", 0) == newest(tenant).size
+
+
+def test_an_export_of_one_subject_discloses_that_subject(tenant):
+    subject = happen(tenant, "this one")
+    seals.seal_up()
+    data = bundle(tenant, end=newest(tenant).size, filters={"subject": str(subject)})
+    shown = [json.loads(line["envelope"]) for line in lines(data) if "envelope" in line]
+    assert [each["kind"] for each in shown if each["subject"]["kind"] != "log"] == ["case_opened", "case_noted"]
+    assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
+
+
+def test_payloads_are_disclosed_with_their_salts_or_not_at_all(tenant):
+    size = newest(tenant).size
+    whole, bare = bundle(tenant, end=size), bundle(tenant, end=size, payloads=False)
+    assert b"note 7" in members(whole)["events/000003.jsonl"] + members(whole)["events/000002.jsonl"]
+    texts = [one for line in lines(whole) for one in line.get("open", []) if one.get("text") == "note 7"]
+    assert len(texts) == 1
+    report = judged(bare, policy(tenant))
+    assert (report.worst, report.facts["counts"]["not disclosed"]) == (Verdict.VERIFIED, 12)
+    gone = [one for line in lines(bare) for one in line.get("open", []) if one.get("gone") == "withheld"]
+    assert len(gone) == 12
+
+
+def test_a_range_may_be_given_in_times(tenant):
+    at = now()
+    happen(tenant, "later")
+    seals.seal_up()
+    size = newest(tenant).size
+    before = judged(bundle(tenant, end=at.isoformat()), policy(tenant))
+    after = judged(bundle(tenant, start=at.isoformat(), end=size), policy(tenant))
+    assert (before.worst, after.worst) == (Verdict.VERIFIED, Verdict.VERIFIED)
+    assert before.facts["range"][1] == after.facts["range"][0]
+    assert after.facts["counts"]["events"] == size - after.facts["range"][0] >= 2
+
+
+def test_a_checkpoint_that_was_kept_is_shown_to_be_continued(tenant):
+    kept = newest(tenant)
+    for number in range(9):
+        happen(tenant, f"more {number}")
+    seals.seal_up()
+    size = newest(tenant).size
+    late = {"start": kept.size + 3, "end": size}
+    assert judged(bundle(tenant, **late), policy(tenant), kept.note).worst in (Verdict.VERIFIED, Verdict.INCOMPLETE)
+    report = judged(bundle(tenant, **late, since=kept.size), policy(tenant), kept.note)
+    assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+    assert judged(bundle(tenant, end=size), policy(tenant), kept.note).worst is Verdict.VERIFIED
+
+
+@pytest.mark.req("R-UI-14", "R-LE-21")
+def test_every_export_and_every_download_is_on_record(tenant):
+    by = ledger.Actor("auditor", uuid4())
+    with tenancy(tenant):
+        row = exports.request(tenant_id=tenant, wanted={"to": 9, "format": "jsonl"}, by=by, at=now())
+    made = make(tenant, row.id)
+    with tenancy(tenant):
+        exports.fetch(tenant_id=tenant, export_id=row.id, by=by, at=now())
+        events = storage.stored_events(tenant, after=(row.id, 0), upto=row.id, limit=10)
+    assert [each.columns["kind"] for each in events] == ["export_requested", "export_finished", "export_fetched"]
+    assert [each.columns["actor_id"] == str(by.id) for each in events] == [True, False, True]
+    finished = json.loads(events[1].detail or b"{}")
+    assert (finished["from"], finished["to"], finished["sha256"]) == (0, 9, made.sha256)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"start": 9, "end": 5}, "empty"),
+        ({"start": -1}, "indexes"),
+        ({"start": 1.5}, "indexes"),
+        ({"start": True}, "indexes"),
+        ({"start": "yesterday"}, "indexes"),
+        ({"start": "2026-11-21T12:00:00"}, "zone"),
+        ({"format": "xml"}, "format"),
+        ({"filters": {"colour": "red"}}, "no filter colour"),
+        ({"filters": {"kind": ""}}, "must be a text"),
+        ({"filters": {"action": "x"}}, "must be an id"),
+    ],
+)
+def test_what_means_nothing_is_refused(tenant, wanted, reason):
+    with pytest.raises(BadExport, match=reason):
+        ask_for(tenant, **wanted)
+
+
+@pytest.mark.parametrize("wanted", [{"end": 10_000}, {"start": 40, "end": "2020-01-01T00:00:00+00:00"}])
+def test_a_range_that_the_log_does_not_have_comes_to_nothing_and_says_why(tenant, wanted):
+    export_id = ask_for(tenant, **wanted)
+    row = make(tenant, export_id)
+    assert row.state == "FAILED"
+    assert row.reason in (
+        f"The log has only {newest(tenant).signed_size} signed entries.",
+        "There is nothing in this range.",
+    )
+    with pytest.raises(exports.NotFinished):
+        exported.fetch(tenant, export_id)
+
+
+@pytest.mark.unsealed
+def test_an_export_until_now_waits_for_its_own_request_to_be_sealed(tenant):
+    export_id = ask_for(tenant)
+    assert make(tenant, export_id).log == 0
+    seals.seal_up()
+    assert make(tenant, export_id).state == "FINISHED"
+
+
+@pytest.mark.unsealed
+def test_without_a_sequencer_it_goes_on_with_what_is_signed(tenant):
+    export_id = ask_for(tenant)
+    later = now() + timedelta(minutes=2)
+    while public_keys.advance(tenant_id=tenant, export_id=export_id, clock=lambda: later):
+        pass
+    assert row_of(tenant, export_id).end == newest(tenant).signed_size
+    assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
+
+
+class Killed(BaseException):
+    """The worker is no more."""
+
+
+@pytest.mark.parametrize("place", ["write", "pack"])
+@pytest.mark.parametrize("kept", [False, True], ids=["lost", "kept"])
+def test_a_worker_that_dies_leaves_work_that_goes_on(tenant, monkeypatch, place, kept):
+    """Killed at every piece, with the file lost and with it kept: nothing is missing and nothing is there twice."""
+    export_id = ask_for(tenant, end=newest(tenant).size)
+    real, deaths = getattr(files, place), []
+
+    def dies(*values):
+        if len(deaths) % 2 == 0:
+            deaths.append("killed")
+            if kept:
+                real(*values)
+            raise Killed
+        deaths.append("lived")
+        return real(*values)
+
+    monkeypatch.setattr(files, place, dies)
+    for _ in range(100):
+        try:
+            if not public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now):
+                break
+        except Killed:
+            continue
+    assert deaths.count("killed") >= (5 if place == "write" else 1)
+    assert row_of(tenant, export_id).state == "FINISHED"
+    data = exported.fetch(tenant, export_id)
+    assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
+    assert [line["index"] for line in lines(data)] == list(range(newest(tenant).size))
+
+
+def test_pieces_that_were_made_elsewhere_are_made_again(tenant, folder):
+    export_id = ask_for(tenant, end=newest(tenant).size)
+    for _ in range(4):
+        public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now)
+    assert row_of(tenant, export_id).chunks == 3
+    (folder / tenant.hex / f"{export_id}.parts" / "000001.jsonl").unlink()
+    assert make(tenant, export_id).state == "FINISHED"
+    assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
+
+
+def test_progress_counts_up_and_the_result_is_removed_in_the_end(tenant, folder):
+    export_id = ask_for(tenant, end=21)
+    seen = []
+    while public_keys.advance(tenant_id=tenant, export_id=export_id, clock=now):
+        row = row_of(tenant, export_id)
+        seen.append((row.done, row.end))
+    assert seen == [(0, 21), (7, 21), (14, 21), (21, 21), (21, 21)]
+    row = row_of(tenant, export_id)
+    file = folder / tenant.hex / f"{export_id}.zip"
+    assert file.stat().st_size == row.size
+    assert (folder / tenant.hex).stat().st_mode & 0o077 == 0
+    assert not (folder / tenant.hex / f"{export_id}.parts").exists()
+    assert exports.remove_ended(tenant_id=tenant, at=now()) == 0
+    assert exports.remove_ended(tenant_id=tenant, at=row.expires_at) == 1
+    with pytest.raises(exports.NotFinished):
+        exported.fetch(tenant, export_id)
+
+
+def test_only_so_many_exports_run_at_once(tenant):
+    for _ in range(exports.MOST_RUNNING):
+        ask_for(tenant)
+    with pytest.raises(exports.TooManyExports):
+        ask_for(tenant)
+
+
+def test_parquet_stands_beside_the_lines_and_says_the_same(tenant, tmp_path):
+    import duckdb
+
+    data = bundle(tenant, end=newest(tenant).size, format="parquet")
+    assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
+    for name, part in members(data).items():
+        if name.startswith("tables/"):
+            (tmp_path / name.replace("/", "-")).write_bytes(part)
+    with duckdb.connect(":memory:") as database:
+        found = database.execute(
+            'SELECT "index", kind, subject_id, seq, envelope FROM read_parquet(?) ORDER BY "index"',
+            [str(tmp_path / "tables-*.parquet")],
+        ).fetchall()
+    envelopes = [(line["index"], json.loads(line["envelope"])) for line in lines(data)]
+    assert [row[:4] for row in found] == [(i, e["kind"], e["subject"]["id"], e["seq"]) for i, e in envelopes]
+    assert [json.loads(row[4]) for row in found] == [each for _, each in envelopes]
+
+
+@pytest.mark.req("R-UI-14")
+def test_csv_stands_beside_the_lines_and_says_the_same(tenant):
+    data = bundle(tenant, end=newest(tenant).size, format="csv")
+    assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
+    tables = [part.decode() for name, part in sorted(members(data).items()) if name.startswith("tables/")]
+    found = [row for table in tables for row in csv.DictReader(io.StringIO(table))]
+    envelopes = [(line["index"], line["leaf"], json.loads(line["envelope"])) for line in lines(data)]
+    assert [(row["index"], row["leaf"], row["kind"], row["subject_id"], row["at"]) for row in found] == [
+        (str(index), leaf, each["kind"], each["subject"]["id"], each["at"]) for index, leaf, each in envelopes
+    ]
+
+
+def test_without_the_package_parquet_is_refused_in_a_sentence(tenant, monkeypatch):
+    monkeypatch.setattr(files, "has_parquet", lambda: False)
+    with pytest.raises(exports.ParquetUnavailable, match="needs the package duckdb"):
+        ask_for(tenant, format="parquet")
+    ask_for(tenant, format="jsonl")
+
+
+def test_what_swells_too_much_is_stored_as_it_is(tmp_path):
+    size, _ = files.pack(tmp_path / "x.zip", {"README.txt": b"\0" * 3_000_000})
+    assert size > 3_000_000
+    with zipfile.ZipFile(tmp_path / "x.zip") as file:
+        assert file.read("README.txt") == b"\0" * 3_000_000
+
+
+def test_a_tenant_cannot_fetch_what_another_exported(tenant, other_tenant):
+    export_id = ask_for(tenant, end=5)
+    make(tenant, export_id)
+    with pytest.raises(exports.NoSuchExport):
+        exported.fetch(other_tenant, export_id)
+    assert not public_keys.advance(tenant_id=other_tenant, export_id=export_id, clock=now)
+    assert events_queries.tenants()
+
+
+# Vouched for from outside
+
+
+@pytest.fixture
+def outsiders(tenant, settings, tmp_path, monkeypatch):
+    """A witness and an authority that this installation asks, and the lines by which an auditor trusts them."""
+    monkeypatch.setattr(sequencer, "KEPT_EVERY", timedelta(0))
+    authority = Authority(tmp_path / "authority")
+    log_key = policy(tenant).split()[1].decode()
+    with witness(tmp_path / "witness", [log_key]) as running, desk(authority) as stamping:
+        key = f"witness one {notes.write_vkey(running.key)}"
+        (tmp_path / "policy").write_text(f"{key} {running.url}\nquorum one\n")
+        settings.COUNTERFOIL_WITNESSES = witnesses(tmp_path / "policy")
+        settings.COUNTERFOIL_TSA_URL = stamping.url
+        settings.COUNTERFOIL_TSA_ROOTS = (authority.root.certificate,)
+        root = b64encode(authority.root.certificate.public_bytes(Encoding.DER)).decode()
+        yield running, (key, f"tsa root {root}", "stamp required")
+
+
+@pytest.mark.req("R-HO-12")
+def test_an_export_is_vouched_for_before_it_is_handed_out(tenant, outsiders):
+    """Its head is cosigned and stamped at once, whatever the intervals, and an auditor who asks for both is content."""
+    _, trusted = outsiders
+    for _ in range(2):
+        data = bundle(tenant)
+        report = judged(data, policy(tenant, *trusted, quorum="one"))
+        assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+        assert report.facts["anchored"] >= report.facts["range"][1]
+
+
+def test_an_export_that_nobody_vouches_for_is_made_and_says_so(tenant, outsiders):
+    """L21: the witness is away: the bundle is whole, and its tail is not anchored."""
+    running, trusted = outsiders
+    bundle(tenant)
+    running.process.kill()
+    running.process.wait()
+    happen(tenant, "more")
+    report = judged(bundle(tenant), policy(tenant, *trusted, quorum="one"))
+    assert report.worst == Verdict.UNANCHORED
+    assert 0 <= report.facts["anchored"] < report.facts["range"][1]

@@ -1,0 +1,357 @@
+"""The sequencer's writes: every committed event gets one place in the log, in order, and the head is signed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import IntegrityError, transaction
+
+from ledger.db import ask, tenancy
+from ledger.log.operations import sequencer
+from ledger.log.operations.sequencer import LogDamaged
+from ledger.log.queries import log as queries
+from ledger.log.rules import checkpoint, merkle, notes, tiles
+from ledger.log.rules.signing import HistoryForked, LogUnguarded, Signed
+from ledger.log.signer_state import Guard, read_keys
+from ledger.record import operations as ledger
+from ledger.record.queries import events
+from tests.support import seals
+from tests.support.callers import found
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def guard_file(tmp_path):
+    return tmp_path / "guard.sqlite"
+
+
+@pytest.fixture
+def tenant(db):
+    return found("orchid")
+
+
+def happen(tenant, times=1):
+    """So many events of one new subject; the id of the subject."""
+    head = ledger.Head(tenant_id=tenant, id=uuid4(), kind="case")
+    with tenancy(tenant):
+        for _ in range(times):
+            step = ledger.Happening(kind="case_noted", to="OPEN")
+            head = ledger.append(head, step, actor=ledger.SYSTEM, at=now())
+    return head.id
+
+
+def newest(tenant):
+    with tenancy(tenant):
+        return queries.newest(tenant)
+
+
+def leaf_hashes(tenant):
+    """The hashes of the log's events in the order of their places."""
+    with tenancy(tenant):
+        rows = ask(
+            "SELECT l.index, e.entry_hash FROM ledger_leaf l JOIN ledger_event e"
+            " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
+            " WHERE l.tenant_id = $1 ORDER BY l.index",
+            tenant,
+        )
+    assert [index for index, _ in rows] == list(range(len(rows)))
+    return [bytes(each) for _, each in rows]
+
+
+@pytest.mark.req("R-LE-02")
+def test_every_event_has_a_place_and_the_root_is_over_all_of_them(tenant, guard_file):
+    for size in (1, 254, 2, 300):
+        happen(tenant, size)
+        seals.seal_up(guard_file)
+    # The opening of the log itself was appended while it was opened, and waits for the next turn.
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    assert head.size == head.signed_size == len(leaf_hashes(tenant))
+    assert head.root == merkle.root_of(leaf_hashes(tenant))
+
+
+def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, guard_file):
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    note = notes.parse(head.note)
+    key = read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key()
+    assert notes.verified(note, [notes.verifier(head.origin, key)])
+    assert checkpoint.parse(note.text) == checkpoint.Checkpoint(head.origin, head.size, head.root)
+
+
+def test_each_place_is_proven_under_the_signed_root(tenant, guard_file):
+    subject = happen(tenant, 7)
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    with tenancy(tenant):
+        for seq, place in queries.places(tenant, subject).items():
+            read = queries.tiles(tenant, place.log, tiles.tiles_for_inclusion(place.index, head.size))
+            leaf = bytes(events.event(tenant, subject, seq).entry_hash)
+            proof = tiles.prove_inclusion(place.index, head.size, read)
+            merkle.verify_inclusion(leaf=leaf, index=place.index, size=head.size, proof=proof, root=head.root)
+            assert place.sealed
+
+
+def test_events_keep_the_order_in_which_they_were_committed(tenant, guard_file):
+    """L11: one that began after another was committed stands behind it, however the turns fall."""
+    subjects = []
+    for turn in range(20):
+        subjects.append(happen(tenant, 2))
+        if turn % 3 == 0:
+            seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    with tenancy(tenant):
+        indexes = [place.index for each in subjects for _, place in sorted(queries.places(tenant, each).items())]
+    assert indexes == sorted(indexes)
+
+
+def test_what_was_rolled_back_gets_no_place(tenant, guard_file):
+    """L10: no event, no row in the queue, no leaf."""
+    mark = transaction.savepoint()
+    happen(tenant)
+    transaction.savepoint_rollback(mark)
+    seals.seal_up(guard_file)
+    before = newest(tenant).size
+    kept = happen(tenant)
+    seals.seal_up(guard_file)
+    assert before < newest(tenant).size <= before + 2
+    with tenancy(tenant):
+        assert queries.is_sealed(tenant, kept)
+
+
+def test_a_tenant_s_log_holds_its_own_events_only(tenant, guard_file):
+    other = found("willow")
+    happen(tenant, 3)
+    happen(other, 5)
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    assert newest(tenant).origin != newest(other).origin
+    assert len(leaf_hashes(other)) == len(leaf_hashes(tenant)) + 2
+
+
+def test_nothing_new_is_signed_while_nothing_happens(tenant, guard_file):
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    before = newest(tenant)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        assert sequencer.sign(tenant_id=tenant, signer=signer, at=now()) is None
+    assert newest(tenant) == before
+
+
+def test_a_quiet_log_is_said_to_be_alive_with_the_same_note(tenant, guard_file):
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    before = newest(tenant)
+    later = before.signed_at + sequencer.HEARTBEAT
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        sequencer.sign(tenant_id=tenant, signer=signer, at=later)
+    assert newest(tenant).note == before.note
+    assert newest(tenant).signed_at == later
+
+
+# Damage
+
+PARTS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'ledger_event'::regclass"
+
+
+@pytest.fixture
+def committed_tenant(committed_db):
+    return found("orchid")
+
+
+@pytest.fixture
+def superuser(superuser_connection):
+    return superuser_connection
+
+
+def test_an_event_changed_before_it_had_its_place_stops_the_log(committed_tenant, superuser, guard_file):
+    """L13, the Yeti case: the bytes are read back and hashed again, and nothing is signed over others."""
+    tenant = committed_tenant
+    seals.seal_up(guard_file)
+    subject = happen(tenant)
+    before = newest(tenant)
+    superuser.execute("SET session_replication_role = replica")
+    superuser.execute("ALTER TABLE ledger_event DROP CONSTRAINT event_hash_is_of_the_envelope")
+    for (part,) in superuser.execute(PARTS).fetchall():
+        superuser.execute(f"ALTER TABLE {part} DISABLE TRIGGER ALL")
+    superuser.execute(
+        "UPDATE ledger_event SET envelope = replace(convert_from(envelope, 'UTF8'), 'case', 'cast')::bytea"
+        " WHERE subject_id = %s",
+        [subject],
+    )
+    with pytest.raises(LogDamaged, match="another hash"):
+        seals.seal_up(guard_file)
+    assert newest(tenant) == before
+
+
+def test_a_changed_tile_stops_the_log(committed_tenant, superuser, guard_file):
+    seals.seal_up(guard_file)
+    superuser.execute("ALTER TABLE ledger_tile DISABLE TRIGGER ALL")
+    superuser.execute("UPDATE ledger_tile SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1)")
+    happen(committed_tenant)
+    with pytest.raises(LogDamaged, match="do not lead to its root"):
+        seals.seal_up(guard_file)
+
+
+def test_a_row_of_the_queue_without_an_event_stops_the_log(committed_tenant, superuser, guard_file):
+    seals.seal_up(guard_file)
+    superuser.execute(
+        "INSERT INTO ledger_pending (tenant_id, subject_id, seq) VALUES (%s, %s, 1)", [committed_tenant, uuid4()]
+    )
+    with pytest.raises(LogDamaged, match="does not exist"):
+        seals.seal_up(guard_file)
+
+
+def test_no_event_gets_two_places(committed_tenant, superuser, guard_file):
+    subject = happen(committed_tenant)
+    seals.seal_up(guard_file)
+    superuser.execute(
+        "INSERT INTO ledger_pending (tenant_id, subject_id, seq) VALUES (%s, %s, 1)", [committed_tenant, subject]
+    )
+    with pytest.raises(IntegrityError, match="leaf_one_per_event"):
+        seals.seal_up(guard_file)
+
+
+# The guard
+
+
+def test_a_log_whose_guard_is_lost_is_not_signed(tenant, guard_file, tmp_path):
+    seals.seal_up(guard_file)
+    happen(tenant)
+    with pytest.raises(LogUnguarded):
+        seals.seal_up(tmp_path / "another.sqlite")
+
+
+def test_the_guard_knows_a_head_before_the_database_does(tenant, guard_file, monkeypatch):
+    """L19: if we die between the two, the same head is signed again and nothing else can be."""
+    seals.seal_up(guard_file)
+    happen(tenant)
+
+    def died(*values, **named):
+        raise RuntimeError
+
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        sequencer.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=signer.guard, at=now())
+        with monkeypatch.context() as patched:
+            patched.setattr(sequencer, "_publish", died)
+            with pytest.raises(RuntimeError), transaction.atomic():
+                sequencer.sign(tenant_id=tenant, signer=signer, at=now())
+        known = signer.guard.last(newest(tenant).origin)
+        assert known.size > newest(tenant).signed_size
+        assert sequencer.sign(tenant_id=tenant, signer=signer, at=now()) == known.size
+    assert Signed(newest(tenant).signed_size, newest(tenant).root) == known
+
+
+@pytest.fixture
+def restored(tenant, guard_file):
+    """The database is older than what was signed: three entries are missing."""
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    mark = transaction.savepoint()
+    happen(tenant, 3)
+    seals.seal_up(guard_file)
+    transaction.savepoint_rollback(mark)
+    return tenant
+
+
+def test_a_restored_database_is_given_no_further_entry(restored, guard_file):
+    """L17: neither a place nor a signature, however far it grows again."""
+    before = newest(restored)
+    for _ in range(3):
+        happen(restored, 2)
+        with pytest.raises(HistoryForked, match="was the database restored"):
+            seals.seal_up(guard_file)
+    assert newest(restored) == before
+
+
+def test_another_history_of_the_same_length_is_not_signed(tenant, guard_file):
+    """L18."""
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    with Guard(guard_file) as guard:
+        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size, b"\1" * 32))
+    happen(tenant)
+    with pytest.raises(HistoryForked, match="are others than those"):
+        seals.seal_up(guard_file)
+
+
+def test_a_history_that_grew_past_another_one_is_not_signed(tenant, guard_file):
+    """L18: longer than what was signed, but not a continuation of it."""
+    seals.seal_up(guard_file)
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    happen(tenant, 5)
+    with seals.as_sequencer(), Guard(guard_file) as guard:
+        sequencer.integrate(tenant_id=tenant, positions=queries.waiting()[tenant], guard=guard, at=now())
+        guard.advance(head.origin, Signed(head.size, head.root), Signed(head.size + 2, b"\1" * 32))
+        with pytest.raises(HistoryForked, match="do not begin with"), seals.signer(guard_file) as signer:
+            sequencer.sign(tenant_id=tenant, signer=signer, at=now())
+
+
+def test_after_a_restore_a_new_log_opens_with_that_fact(restored, guard_file):
+    """L17: the old log keeps its last signed head, the new one begins with `restored` and takes what waits."""
+    subject, old = happen(restored), newest(restored)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        origin = sequencer.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+    assert origin == f"{old.origin}/2"
+    seals.seal_up(guard_file)
+    with tenancy(restored):
+        new, kept = queries.logs(restored)
+        first = ask("SELECT subject_id, seq FROM ledger_leaf WHERE tenant_id = $1 AND log = 2 AND index = 0", restored)
+        [(event, _, detail)] = events.history(restored, new.id)
+        assert (event.kind, first) == ("restored", [(new.id, 1)])
+        assert detail["before"] == {"origin": old.origin, "size": old.size, "root": old.root.hex()}
+        assert detail["reason"] == "The disk failed."
+        assert detail["signed_size"] == old.size + 3
+        assert queries.is_sealed(restored, subject)
+    assert (kept.size, kept.note) == (old.size, old.note)
+    later = happen(restored)
+    seals.seal_up(guard_file)
+    with tenancy(restored):
+        assert json.loads(bytes(events.event(restored, later, 1).envelope))["origin"] == origin
+        assert queries.is_sealed(restored, later)
+
+
+def test_the_record_of_both_logs_is_verified_as_one(restored, guard_file):
+    happen(restored, 2)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        sequencer.reopen(tenant_id=restored, signer=signer, reason="The disk failed.", at=now())
+    happen(restored, 2)
+    seals.seal_up(guard_file)
+    call_command("verify_ledger", verbosity=0)
+
+
+def test_a_sound_log_is_not_opened_anew(tenant, guard_file):
+    seals.seal_up(guard_file)
+    with seals.as_sequencer(), seals.signer(guard_file) as signer:
+        assert sequencer.reopen(tenant_id=tenant, signer=signer, reason="Why not.", at=now()) is None
+
+
+def test_of_two_signers_one_goes_on(tenant, guard_file):
+    seals.seal_up(guard_file)
+    head = newest(tenant)
+    last = Signed(head.size, head.root)
+    with Guard(guard_file) as one, Guard(guard_file) as other:
+        one.advance(head.origin, last, Signed(head.size + 1, b"\1" * 32))
+        with pytest.raises(HistoryForked, match="Another signer"):
+            other.advance(head.origin, last, Signed(head.size + 1, b"\2" * 32))
+
+
+def test_a_guard_that_knows_a_log_is_given_no_other_head(tenant, guard_file):
+    seals.seal_up(guard_file)
+    origin = newest(tenant).origin
+    with Guard(guard_file) as guard:
+        with pytest.raises(HistoryForked, match="nothing to adopt"):
+            guard.adopt(origin, Signed(1, b"\1" * 32))
+        with pytest.raises(HistoryForked, match="signed before"):
+            guard.enrol(origin)
+    assert guard_file.stat().st_mode & 0o077 == 0

@@ -1,0 +1,83 @@
+"""Reads that take several statements, while the record grows between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection, connections
+
+from ledger.actions.queries import actions
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.record import operations
+from ledger.record.operations import Happening, Head
+from ledger.record.queries import events as queries
+from ledger.record.rules.lifecycle import Ground
+from reviews.models import Report
+from reviews.reporting.operations import reports
+from tests.support.builders import AT, propose
+
+FAILED = Happening(kind="failed", to="FAILED", grounds=frozenset({Ground.NOTHING_SENT}))
+
+
+@pytest.fixture
+def head(committed_db) -> Head:
+    """A proposed action, committed."""
+    tenant = registration.create_tenant(tenant_id=uuid4(), slug="orchid", name="Orchid", host="console.test", at=AT)
+    with tenancy(tenant.id):
+        return propose(tenant.id)
+
+
+def fail(head: Head) -> None:
+    """One more event, committed by somebody else."""
+
+    def append() -> None:
+        try:
+            with tenancy(head.tenant_id):
+                operations.append(head, FAILED, actor=operations.SYSTEM, at=AT)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(append).result()
+
+
+@contextmanager
+def after_statement(number: int, happens: Callable[[], None]) -> Iterator[None]:
+    seen = 0
+
+    def watch(execute: Any, *asked: Any) -> Any:
+        nonlocal seen
+        answer = execute(*asked)
+        seen += 1
+        if seen == number:
+            happens()
+        return answer
+
+    with connection.execute_wrapper(watch):
+        yield
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_history_read_while_it_grows_is_whole(head, number):
+    with tenancy(head.tenant_id), after_statement(number, lambda: fail(head)):
+        history = queries.history(head.tenant_id, head.id)
+    assert [(event.seq, entry is not None) for event, entry, _ in history] == [(1, True)]
+    with tenancy(head.tenant_id):
+        assert len(queries.history(head.tenant_id, head.id)) == 2
+
+
+@pytest.mark.req("R-RI-14", "R-RI-15")
+def test_a_report_names_the_event_that_it_was_made_from(head):
+    with tenancy(head.tenant_id):
+        action = actions.action(head.tenant_id, head.id)
+        entry = queries.entry(head.tenant_id, head.id, action.seq)
+        fail(head)
+        reports.tell(action=action, entry=entry, to=uuid4(), at=AT)
+        told = Report.objects.get(action_id=head.id)
+        assert told.event_id == queries.history(head.tenant_id, head.id)[0][0].id

@@ -1,0 +1,133 @@
+"""The door to the record, against PostgreSQL as the application role."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+
+from ledger.actions.queries import actions
+from ledger.db import tenancy
+from ledger.record import operations
+from ledger.record.queries import events as queries
+from ledger.record.queries import evidence
+from ledger.record.rules import envelope
+from ledger.record.rules.lifecycle import NOTICED, GroundsMissing, IllegalTransition, is_notice
+from tests.support.builders import AT, propose
+
+
+def validated(**extra):
+    return operations.Happening(
+        kind="validated",
+        to="VALIDATED",
+        changes={"timestamps": {"validated_at": "2026-11-21T12:00:00.000000Z"}},
+        **extra,
+    )
+
+
+@pytest.mark.req("R-SM-21", "R-LE-08")
+def test_a_transition_is_one_event_written_with_the_state(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        operations.append(head, validated(), actor=operations.SYSTEM, at=AT)
+        history = queries.history(tenant, head.id)
+        action = actions.action(tenant, head.id)
+    assert [(e.kind, e.from_state, e.state) for e, _, _ in history] == [
+        ("proposed", "", "PROPOSED"),
+        ("validated", "PROPOSED", "VALIDATED"),
+    ]
+    assert (action.state, action.seq) == ("VALIDATED", 2)
+
+
+@pytest.mark.req("R-LE-07")
+def test_the_stored_bytes_are_the_envelope_and_each_continues_the_one_before(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        operations.append(head, validated(detail={"because": "checks passed"}), actor=operations.SYSTEM, at=AT)
+        (first, _, _), (second, _, detail) = queries.history(tenant, head.id)
+    parsed = envelope.parse(bytes(second.envelope))
+    assert parsed.prev == envelope.entry_hash(bytes(first.envelope)).hex()
+    assert [c.purpose for c in parsed.commitments] == ["entry", "detail"]
+    assert detail == {"because": "checks passed"}
+
+
+@pytest.mark.req("R-SM-22")
+def test_an_illegal_step_changes_nothing(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        with pytest.raises(IllegalTransition):
+            operations.append(
+                head, operations.Happening(kind="x", to="RECONCILED_SUCCESS"), actor=operations.SYSTEM, at=AT
+            )
+        assert actions.action(tenant, head.id).seq == 1
+
+
+def test_a_step_without_its_grounds_is_refused(tenant: UUID):
+    with tenancy(tenant):
+        head = operations.append(propose(tenant), validated(), actor=operations.SYSTEM, at=AT)
+        with pytest.raises(GroundsMissing):
+            operations.append(head, operations.Happening(kind="x", to="EXECUTING"), actor=operations.SYSTEM, at=AT)
+
+
+@pytest.mark.req("R-SM-23")
+def test_a_head_that_has_moved_on_cannot_be_continued_twice(tenant: UUID):
+    from django.db import DatabaseError, transaction
+
+    with tenancy(tenant):
+        head = propose(tenant)
+        operations.append(head, validated(), actor=operations.SYSTEM, at=AT)
+        with pytest.raises(DatabaseError), transaction.atomic():
+            operations.append(head, validated(), actor=operations.SYSTEM, at=AT)
+        assert len(queries.history(tenant, head.id)) == 2
+
+
+def test_evidence_opens_again_and_is_not_stored_in_clear(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+        sealed = operations.seal(
+            tenant_id=tenant,
+            subject_id=head.id,
+            purpose="payload",
+            data=b'{"amount":100}',
+            media_type="application/json",
+            source="agent",
+            at=AT,
+        )
+        assert evidence.opened(tenant, sealed.pointer) == b'{"amount":100}'
+        assert b"amount" not in bytes(evidence.evidence(tenant, sealed.pointer).sealed)
+
+
+def test_without_a_tenant_there_are_no_rows_and_no_way_in(tenant: UUID):
+    with tenancy(tenant):
+        head = propose(tenant)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM ledger_event WHERE subject_id = %s", [head.id])
+        assert cursor.fetchone() == (0,)
+
+
+def test_an_envelope_of_another_log_is_refused(tenant: UUID, other_tenant: UUID):
+    from django.db import DatabaseError
+
+    with tenancy(other_tenant), pytest.raises(DatabaseError), tenancy(other_tenant):
+        propose(tenant)
+
+
+def test_a_missing_subject_is_said_to_be_missing(tenant: UUID):
+    with tenancy(tenant), pytest.raises(operations.NoSuchSubject):
+        operations.lock(tenant_id=tenant, subject_id=uuid4(), kind="action")
+
+
+@pytest.mark.req("R-PL-13")
+@pytest.mark.parametrize("kind", [*NOTICED, "cancelled", "approval_requested"])
+@pytest.mark.parametrize("by", ["agent", "operator"])
+def test_the_database_says_itself_whether_an_actions_agent_knows_its_end(tenant: UUID, kind: str, by: str):
+    """As the rule has it that verifies the record; and what comes later takes it back no more."""
+    happening = operations.Happening(kind=kind)
+    with tenancy(tenant):
+        head = propose(tenant)
+        assert actions.action(tenant, head.id).noticed is False
+        head = operations.append(head, happening, actor=operations.Actor(by, uuid4()), at=AT)
+        assert actions.action(tenant, head.id).noticed is is_notice(kind, by)
+        operations.append(head, operations.Happening(kind="x"), actor=operations.SYSTEM, at=AT)
+        assert actions.action(tenant, head.id).noticed is is_notice(kind, by)

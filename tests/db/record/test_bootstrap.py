@@ -1,0 +1,143 @@
+"""The commands that found a tenant and make keys."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from console.accounts import queries as accounts_queries
+from console.models import User
+from ledger.catalogue import queries as catalogue_queries
+from ledger.catalogue.rules.policies import POLICY_KINDS
+from ledger.db import tenancy
+from ledger.record.queries import events as ledger_queries
+from ledger.record.rules.canonical import digest
+
+pytestmark = pytest.mark.django_db
+
+
+def bootstrap(*options: str) -> str:
+    said = StringIO()
+    call_command("bootstrap", "--tenant", "orchid", *options, stdout=said)
+    return said.getvalue()
+
+
+def made(*options: str) -> dict:
+    return json.loads(bootstrap("--json", *options))
+
+
+def key_of(secret: str):
+    return accounts_queries.live_key(digest(secret.encode()), at=datetime.now(UTC))
+
+
+def test_each_role_has_one_person_who_can_sign_in():
+    people = made()["people"]
+    assert [each["role"] for each in people] == ["reviewer", "operator", "compliance", "administrator"]
+    for each in people:
+        user = User.objects.get(username=each["username"])
+        (place,) = accounts_queries.memberships(user)
+        roles = [
+            role for role in ("reviewer", "operator", "compliance", "administrator") if getattr(place, f"is_{role}")
+        ]
+        assert user.check_password(each["password"])
+        assert roles == [each["role"]]
+        assert not user.is_superuser
+
+
+def test_each_kind_has_one_key_of_the_tenant():
+    answer = made()
+    assert list(answer["keys"]) == ["agent", "exec", "oper", "audit"]
+    for kind, secret in answer["keys"].items():
+        key = key_of(secret)
+        assert (key.kind, str(key.tenant_id)) == (kind, answer["tenant"]["id"])
+
+
+def test_the_tenant_starts_with_a_first_event_and_every_policy():
+    answer = made("--name", "Orchid & Sons")
+    tenant = ledger_queries.tenant("orchid")
+    assert (str(tenant.id), tenant.name) == (answer["tenant"]["id"], "Orchid & Sons")
+    with tenancy(tenant.id):
+        assert [event.kind for event, _, _ in ledger_queries.history(tenant.id, tenant.id)] == ["tenant_founded"]
+        assert set(catalogue_queries.active_policies(tenant.id)) == set(POLICY_KINDS)
+
+
+def test_the_text_shows_every_secret():
+    said = bootstrap()
+    assert [kind for kind in ("agent", "exec", "oper", "audit") if f"cf_{kind}_" in said] == [
+        "agent",
+        "exec",
+        "oper",
+        "audit",
+    ]
+    assert "administrator@orchid" in said
+
+
+def test_no_secret_is_in_the_record():
+    answer = made()
+    tenant = ledger_queries.tenant("orchid")
+    secrets = [each["password"] for each in answer["people"]] + list(answer["keys"].values())
+    with tenancy(tenant.id):
+        stored = [
+            str(detail)
+            for event in ledger_queries.recent_events(tenant.id, after=datetime(2026, 1, 1, tzinfo=UTC))
+            for _, _, detail in ledger_queries.history(tenant.id, event[2])
+        ]
+    assert len(stored) > len(secrets)
+    assert not [secret for secret in secrets for text in stored if secret in text]
+
+
+def test_a_tenant_that_exists_is_left_alone():
+    bootstrap()
+    with pytest.raises(CommandError, match=r"^The tenant orchid exists already; nothing was changed\.$"):
+        bootstrap()
+    assert User.objects.count() == 4
+
+
+def test_a_person_who_exists_is_not_given_a_password_that_is_not_theirs():
+    User.objects.create_user(username="operator@orchid", password="their own")
+    with pytest.raises(CommandError, match="operator@orchid exists already"):
+        bootstrap()
+    assert ledger_queries.tenant("orchid") is None
+
+
+@pytest.mark.parametrize("slug", ["", "Orchid", "or chid", "-orchid", "orchid-", "../orchid", "a" * 64])
+def test_a_name_that_no_url_could_carry_is_refused(slug):
+    with pytest.raises(CommandError, match="cannot name a tenant"):
+        call_command("bootstrap", f"--tenant={slug}")
+
+
+def test_a_key_made_later_has_its_name_scopes_and_end():
+    bootstrap()
+    said = StringIO()
+    words = ["exec", "--tenant", "orchid", "--name", "refunds", "--scope", "tool:issue_refund", "--expires", "30"]
+    call_command("create_key", *words, stdout=said)
+    key = key_of(said.getvalue().strip())
+    assert (key.kind, key.name, key.scopes) == ("exec", "refunds", ["tool:issue_refund"])
+    assert key.expires_at - key.created_at == timedelta(days=30)
+
+
+def test_a_key_that_has_run_out_is_not_live():
+    bootstrap()
+    said = StringIO()
+    call_command("create_key", "audit", "--tenant", "orchid", "--expires", "1", stdout=said)
+    key_hash = digest(said.getvalue().strip().encode())
+    assert accounts_queries.live_key(key_hash, at=datetime.now(UTC) + timedelta(days=1, seconds=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["agent", "--tenant", "nowhere"], "There is no tenant nowhere"),
+        (["agent", "--tenant", "orchid", "--expires", "0"], "A key lives from"),
+        (["root", "--tenant", "orchid"], "invalid choice"),
+    ],
+)
+def test_a_key_that_cannot_be_made_gets_one_sentence(words, sentence):
+    bootstrap()
+    with pytest.raises(CommandError, match=sentence):
+        call_command("create_key", *words)

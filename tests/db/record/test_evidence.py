@@ -1,0 +1,149 @@
+"""Evidence: sealed apart from the record that promises it."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ledger import keystore
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.models import SubjectKey
+from ledger.record import operations
+from ledger.record.queries import events as queries
+from ledger.record.queries import evidence
+from ledger.record.rules import encryption, envelope
+from tests.support.builders import AT
+
+PAYLOAD = b'{"amount":100,"to":"alice@example.org"}'
+
+
+def seal(tenant: UUID, subject: UUID, data: bytes = PAYLOAD, **changes) -> operations.Sealed:
+    fields = {"purpose": "payload", "media_type": "application/json", "source": "agent", "at": AT}
+    return operations.seal(tenant_id=tenant, subject_id=subject, data=data, **(fields | changes))
+
+
+@pytest.fixture
+def inside(tenant):
+    with tenancy(tenant):
+        yield tenant
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=2000))
+def test_what_was_sealed_opens_again(inside, data):
+    sealed = seal(inside, uuid4(), data)
+    assert evidence.opened(inside, sealed.pointer) == data
+
+
+@pytest.mark.req("R-LE-20")
+def test_nothing_is_stored_in_clear(inside):
+    subject = uuid4()
+    sealed = seal(inside, subject)
+    with connection.cursor() as cursor:
+        for table in ("ledger_evidence", "ledger_subjectkey"):
+            cursor.execute(f"SELECT t::text FROM {table} t")
+            stored = " ".join(text for (text,) in cursor.fetchall())
+            for secret in (b"alice", b"amount", PAYLOAD, keystore.key_encryption_key()):
+                assert secret.hex() not in stored
+                assert secret.decode("latin-1") not in stored
+    assert PAYLOAD not in bytes(evidence.evidence(inside, sealed.pointer).sealed)
+
+
+@pytest.mark.req("R-LE-17")
+def test_the_commitment_is_of_the_bytes_with_a_salt_of_their_own(inside):
+    sealed = seal(inside, uuid4())
+    row = evidence.evidence(inside, sealed.pointer)
+    assert sealed.commitment == envelope.Commitment(
+        "payload", str(sealed.pointer), len(PAYLOAD), envelope.commitment("payload", bytes(row.salt), PAYLOAD)
+    )
+    assert (row.commitment, row.length) == (sealed.commitment.digest, len(PAYLOAD))
+
+
+def test_the_same_bytes_twice_look_like_nothing_of_the_kind(inside):
+    subject = uuid4()
+    one, other = (evidence.evidence(inside, seal(inside, subject).pointer) for _ in range(2))
+    for name in ("id", "salt", "sealed", "commitment"):
+        assert getattr(one, name) != getattr(other, name)
+
+
+def test_one_subject_has_one_key_and_each_its_own(inside):
+    subjects = uuid4(), uuid4()
+    for subject in (*subjects, *subjects):
+        seal(inside, subject)
+    one, other = (evidence.key_id(inside, subject) for subject in subjects)
+    assert one != other
+    assert evidence.data_key(one) != evidence.data_key(other)
+    assert SubjectKey.objects.count() == 2
+
+
+def test_an_empty_document_is_evidence_too(inside):
+    assert evidence.opened(inside, seal(inside, uuid4(), b"").pointer) == b""
+
+
+def test_a_place_that_was_chosen_is_kept(inside):
+    pointer = uuid4()
+    assert seal(inside, uuid4(), pointer=pointer).pointer == pointer
+    with pytest.raises(DatabaseError), transaction.atomic():
+        seal(inside, uuid4(), pointer=pointer)
+
+
+def test_a_long_name_of_a_source_is_cut_and_not_refused(inside):
+    sealed = seal(inside, uuid4(), source="s" * 500)
+    assert evidence.evidence(inside, sealed.pointer).source == "s" * 200
+
+
+def test_nobody_elses_evidence_is_found(tenant, other_tenant):
+    with tenancy(tenant):
+        sealed = seal(tenant, uuid4())
+    with tenancy(other_tenant):
+        assert evidence.evidence(other_tenant, sealed.pointer) is None
+        assert evidence.opened(other_tenant, sealed.pointer) is None
+        assert evidence.opened(tenant, sealed.pointer) is None
+
+
+def test_evidence_of_a_subject_is_listed_without_opening_it(inside):
+    subject = uuid4()
+    pointers = [seal(inside, subject, purpose=purpose).pointer for purpose in ("payload", "readback")]
+    seal(inside, uuid4())
+    found = evidence.evidence_of(inside, subject)
+    assert sorted(row.id for row in found) == sorted(pointers)
+    assert all("sealed" in row.get_deferred_fields() for row in found)
+
+
+def test_a_pointer_to_nothing_opens_nothing(inside):
+    assert evidence.opened(inside, uuid4()) is None
+
+
+def test_with_another_key_encryption_key_nothing_opens(inside, monkeypatch):
+    sealed = seal(inside, uuid4())
+    keystore.forget()
+    monkeypatch.setattr(keystore, "key_encryption_key", lambda: bytes(32))
+    with pytest.raises(encryption.CannotOpen):
+        evidence.opened(inside, sealed.pointer)
+
+
+def test_evidence_whose_key_was_destroyed_is_unreadable_and_its_promise_stays(committed_db, superuser_connection):
+    """What erasing will do: ciphertext that opens for nobody, and an event that still proves itself."""
+    tenant = operations.new_id(AT)
+    registration.create_tenant(tenant_id=tenant, slug="orchid", name="Orchid", host="console.test", at=AT)
+    with tenancy(tenant):
+        subject = uuid4()
+        sealed = seal(tenant, subject)
+        operations.append(
+            operations.Head(tenant_id=tenant, id=subject, kind="session"),
+            operations.Happening(kind="opened", to="OPEN", evidence=(sealed,)),
+            actor=operations.SYSTEM,
+            at=AT,
+        )
+    superuser_connection.execute("ALTER TABLE ledger_subjectkey DISABLE TRIGGER no_change")
+    superuser_connection.execute("DELETE FROM ledger_subjectkey")
+    with tenancy(tenant):
+        with pytest.raises(encryption.CannotOpen):
+            evidence.opened(tenant, sealed.pointer)
+        ((event, _, _),) = queries.history(tenant, subject)
+    assert envelope.parse(bytes(event.envelope)).commitments == (sealed.commitment,)

@@ -1,0 +1,80 @@
+"""An import that is killed in the middle: nothing of it is there, and the same command brings all of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from console.models import RecordedConversation, RecordedMessage, Recording
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.models import Event
+from ledger.record import operations as ledger
+from tests.transcripts.imports import BAD, GOOD, recording
+
+ROOT = Path(__file__).parents[3]
+WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+@pytest.fixture
+def founded(committed_db):
+    at = datetime.now(UTC)
+    return registration.found_tenant(
+        tenant_id=ledger.new_id(at), slug="orchid", name="Orchid", host="console.test", at=at
+    ).id
+
+
+def started(database, file):
+    command = [sys.executable, "manage.py", "audit_transcripts", str(file), "--import", "--tenant", "orchid"]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | database.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def counted(tenant):
+    with tenancy(tenant):
+        tables = [model.objects.count() for model in (Recording, RecordedConversation, RecordedMessage)]
+        return [*tables, Event.objects.filter(subject_kind="recording").count()]
+
+
+def wait_until(holds):
+    until = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("table", ["console_recordedmessage", "ledger_subject"])
+def test_an_import_that_is_killed_leaves_nothing_and_comes_whole_the_next_time(
+    founded, committed_db, superuser_connection, run, tmp_path, table
+):
+    file = recording(tmp_path, *[GOOD, BAD] * 20)
+    with psycopg.connect(run.postgres.url("counterfoil_bootstrap", committed_db.name)) as holder:
+        # Whoever wants to write to this table waits, in the middle of its transaction.
+        holder.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
+        process = started(committed_db, file)
+        wait_until(lambda: superuser_connection.execute(WAITS).fetchone()[0] or process.poll() is not None)
+        assert process.poll() is None, process.stdout.read()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    wait_until(lambda: not superuser_connection.execute(WAITS).fetchone()[0])
+    assert counted(founded) == [0, 0, 0, 0]
+
+    again = started(committed_db, file)
+    said, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    assert counted(founded) == [1, 40, 240, 1]

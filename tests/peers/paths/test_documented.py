@@ -1,0 +1,35 @@
+"""What docs/checks.md says of the indicators is what the tables and the tests say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reviews.reconciliation.rules.discrepancies import INDICATORS, PARAMETERS
+from tests.peers.support.path import STATES
+
+ROOT = Path(__file__).resolve().parents[3]
+ROWS = re.findall(
+    r"(?m)^\| `(\w+)` \| `(\w+)` \| [^|]+ \| ([A-Z_]+) \| (RT-\d\d) \|$", (ROOT / "docs" / "checks.md").read_text()
+)
+
+
+def test_every_indicator_stands_in_the_docs_once():
+    assert len(ROWS) == 74
+    assert {key for _, key, _, _ in ROWS} == set(INDICATORS)
+    assert {pattern for pattern, _, _, _ in ROWS} == set(PARAMETERS)
+
+
+@pytest.mark.parametrize(("pattern", "indicator", "discrepancy", "row"), ROWS)
+def test_it_leads_where_the_tables_say(pattern, indicator, discrepancy, row):
+    assert discrepancy == INDICATORS[indicator]
+    weak = {"RT-02"} if indicator == "freshness_not_guaranteed" else set()
+    assert row in STATES[discrepancy][0] | weak
+
+
+@pytest.mark.parametrize(("pattern", "indicator", "discrepancy", "row"), ROWS)
+def test_it_is_provoked_on_the_whole_path(pattern, indicator, discrepancy, row):
+    files = (ROOT / "tests" / "peers").glob("test_path_*.py")
+    assert any(f'"{indicator}"' in file.read_text() for file in files)

@@ -1,0 +1,38 @@
+"""A real PostgreSQL in recovery: what was written before it became a standby, and nothing since."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+
+from console.local import processes, servers
+
+
+@contextmanager
+def standby(primary: servers.Postgres, folder: Path, fill: Callable[[psycopg.Connection], object]) -> Iterator[str]:
+    """The address of a server that `fill` filled while it could still be written to."""
+    server = replace(primary, folder=folder, port=servers.free_port())
+    server.initialise()
+    try:
+        with _running(server) as url, psycopg.connect(url, autocommit=True) as connection:
+            fill(connection)
+        (server.data / "standby.signal").touch()
+        with _running(server) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(server: servers.Postgres) -> Iterator[str]:
+    child = processes.spawn(server.program())
+    try:
+        server.wait(child)
+        yield server.url(servers.SUPERUSER, "postgres")
+    finally:
+        processes.stop([child])

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from approvals.agents.rules import registry, relevance
+from approvals.agents.rules.relevance import Tool
+
+SHOP = {
+    "issue_refund": Tool("Refund a captured charge. Use when: money goes back. NOT for: chargebacks.", ("charge_id",)),
+    "dispute_chargeback": Tool("Answer a chargeback of a bank.", ("dispute_id",)),
+    "send_email": Tool("Send a mail to a customer.", ("recipient", "subject")),
+    "list_orders": Tool("List the orders of a customer.", ("customer_id",)),
+    "cancel_order": Tool("Cancel an order before it ships.", ("order_id",)),
+    "get_weather": Tool("The weather at a place.", ("city",)),
+    "track_parcel": Tool("Where a parcel is.", ("tracking_number",)),
+    "reserve_stock": Tool("Keep pieces of an article back.", ("sku", "quantity")),
+}
+
+
+def nearest(intent, most=2):
+    return relevance.nearest(intent, SHOP, among=list(SHOP), most=most)
+
+
+@pytest.mark.req("R-MC-20")
+@pytest.mark.parametrize(
+    ("intent", "wanted"),
+    [
+        ("The customer wants a refund for a charge", "issue_refund"),
+        ("refunding two charges", "issue_refund"),
+        ("please cancel my orders", "cancel_order"),
+        ("Answer the chargeback", "dispute_chargeback"),
+        ("Has it shipped? Look the tracking number up", "track_parcel"),
+        ("mailing the customers", "send_email"),
+        ("WEATHER in Oslo", "get_weather"),
+    ],
+)
+def test_the_tool_that_an_intent_is_about_is_nearest(intent, wanted):
+    assert wanted in nearest(intent)
+
+
+def test_what_a_tool_is_not_for_does_not_bring_it_near():
+    assert nearest("chargebacks", most=1) == ["dispute_chargeback"]
+
+
+def test_a_word_that_every_tool_has_tells_nothing():
+    everywhere = {name: Tool(f"{tool.description} For the customer.") for name, tool in SHOP.items()}
+
+    assert relevance.nearest("customer weather", everywhere, among=list(SHOP), most=1) == ["get_weather"]
+
+
+def test_without_a_word_in_common_the_registrys_order_decides():
+    assert nearest("") == list(SHOP)[:2] == nearest("xyzzy")
+
+
+def test_the_order_is_the_registrys_whatever_is_nearest():
+    assert nearest("weather refund") == ["issue_refund", "get_weather"]
+
+
+def test_a_registration_is_linted_for_the_cap_for_contracts_and_for_names_alike():
+    tools = [*SHOP, "send_emails", "unwritten_tool"]
+    found = registry.findings(tools, contracts=[*SHOP, "send_emails"], cap=5)
+
+    assert [(each.code, each.path) for each in found] == [
+        ("NO_CONTRACT", "/tools/9"),
+        ("TOO_MANY_TOOLS", "/tools"),
+        ("LIKE_NAMES", "/tools/8"),
+    ]
+    assert registry.findings(list(SHOP), contracts=list(SHOP)) == []

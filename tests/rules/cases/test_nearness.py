@@ -1,0 +1,45 @@
+"""Near-duplicates: what counts as nearly the same, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviews.cases.rules.nearness import difference
+
+ORDER = {"order_id": "EX-1001", "amount": 12500, "currency": "EUR", "reason": "The lamp arrived broken."}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "the same payload"),
+        ({"amount": 12000}, "amount 12000 instead of 12500"),
+        ({"reason": "It came in pieces."}, "reason It came in pieces. instead of The lamp arrived broken."),
+        ({"order_id": "EX-1007"}, "order_id EX-1007 instead of EX-1001"),
+        ({"order_id": "EX-101"}, "order_id EX-101 instead of EX-1001"),
+    ],
+)
+def test_one_difference_is_near_and_named(changes, said):
+    assert difference(ORDER, ORDER | changes, target="order/EX-1001") == said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"order_id": "EX-9382"},
+        {"amount": 1, "currency": "USD", "reason": "other"},
+        {"amount": 1, "currency": "USD", "reason": "Something else altogether."},
+    ],
+)
+def test_another_matter_is_not_near(changes):
+    assert difference(ORDER, ORDER | changes, target="order/EX-1001") is None
+
+
+def test_nested_and_missing_fields_are_named_by_their_path():
+    mine = {"to": {"name": "Ann", "city": "Ghent"}, "when": "today"}
+    other = {"to": {"name": "Ann"}, "when": "today"}
+    assert difference(mine, other) == "to.city nothing instead of Ghent"
+
+
+def test_nothing_is_near_to_nothing():
+    assert difference({}, {}) is None

@@ -1,0 +1,128 @@
+"""What a person stands for when they settle a case: what is asked of them, what they say, and when it is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.refusals import Refused
+from reviews.cases.rules import settlements
+from reviews.cases.rules.resolutions import UNGATED, Resolution, SecondPersonNeeded, refuse_second
+from reviews.cases.rules.settlements import Act, NotASettlement, ProofNeeded, ProposalChanged, ScreenChanged
+from tests.rules.cases.test_signed_settlements import HELD, Scene
+
+SCENE = Scene()
+COVERS = SCENE.coverage(4, "5e" * 32)
+SEEN = settlements.coverage_digest(COVERS)
+LOOKS = {Resolution.VERIFY_AGAIN, Resolution.STRONG_READ, Resolution.ACKNOWLEDGE}
+
+
+@pytest.mark.parametrize("resolution", Resolution)
+def test_whoever_says_something_about_the_world_or_acts_on_it_proves_who_they_are(resolution: Resolution):
+    wanted = settlements.wanted_proof(HELD, resolution, policy="B")
+    assert wanted == ("D" if resolution in LOOKS else "B")
+
+
+def test_saying_who_did_what_nobody_gated_takes_a_proof():
+    assert settlements.wanted_proof(UNGATED, Resolution.ACKNOWLEDGE, policy="C") == "C"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "detail"),
+    [
+        ("C", "D", "Settling this asks for your password, a one-time code or a passkey. Nothing was recorded."),
+        ("C", "", "Settling this asks for your password, a one-time code or a passkey. Nothing was recorded."),
+        ("B", "C", "The policy asks for a one-time code, or a passkey, to settle this. Nothing was recorded."),
+        ("A", "B", "The policy asks for a passkey to settle this. Nothing was recorded."),
+    ],
+)
+def test_a_weaker_proof_than_the_policy_asks_for_is_refused(wanted: str, given: str, detail: str):
+    with pytest.raises(ProofNeeded) as refused:
+        settlements.check_settlement(COVERS, seen=SEEN, wanted=wanted, given=given)
+    assert refused.value.detail == detail
+    settlements.check_settlement(COVERS, seen=SEEN, wanted=wanted, given="A")
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(COVERS)])
+def test_nobody_settles_what_has_changed_since_they_read_it(name: str):
+    value = getattr(COVERS, name)
+    other = (*value, "6f" * 32) if name == "evidence" else value + 1 if name == "record_seq" else f"{value}?"
+    now = replace(COVERS, **{name: not value if name == "contradicted" else other})
+    with pytest.raises(ScreenChanged) as refused:
+        settlements.check_settlement(now, seen=SEEN, wanted="C", given="A")
+    assert refused.value.detail == "The case has changed since this page was read: read it again. Nothing was recorded."
+
+
+def test_a_settlement_that_needs_a_proof_says_what_was_on_the_screen():
+    with pytest.raises(ScreenChanged):
+        settlements.check_settlement(COVERS, seen="", wanted="C", given="C")
+    settlements.check_settlement(COVERS, seen="", wanted="D", given="D")
+
+
+@pytest.mark.parametrize("resolution", Resolution)
+@pytest.mark.parametrize("act", Act)
+def test_a_statement_reads_back_to_what_it_says_and_to_nothing_else(resolution: Resolution, act: Act):
+    said = SCENE.said("p-1", act, {"resolution": resolution})
+    text = settlements.statement(COVERS, said, held=HELD)
+    assert settlements.read_statement(text) == (COVERS, said)
+    assert json.loads(text)["settlement"]["meaning"] == settlements.meaning(HELD, resolution, act)
+    for wrong in (text + b" ", text.replace(b'"log_size":0', b'"log_size":"0"'), b"{}", b"not json"):
+        with pytest.raises(NotASettlement):
+            settlements.read_statement(wrong)
+
+
+def test_a_statement_says_in_words_what_is_claimed_and_what_follows():
+    said = settlements.meaning(HELD, Resolution.ATTEST_ABSENT, Act.CONFIRM)
+    assert said == (
+        "Another person has proposed this and I have read what they say; I say the same. I have seen this case and its"
+        " evidence. On my own word, the effect of this action is not there."
+    )
+    follows = settlements.consequence(HELD, Resolution.ATTEST_PRESENT)
+    assert follows == "The action ends as attested by a person, never as verified. A repeat is refused."
+
+
+@pytest.mark.parametrize(
+    ("state", "resolution", "follows"),
+    [
+        (State.RECONCILED_SUCCESS, Resolution.ATTEST_PRESENT, "The contradiction is withdrawn on a person's word."),
+        (State.RECONCILED_SUCCESS, Resolution.ATTEST_ABSENT, "The contradiction stands:"),
+        (State.FAILED, Resolution.ATTEST_ABSENT, "The contradiction is withdrawn on a person's word."),
+        (State.FAILED, Resolution.ATTEST_PRESENT, "The contradiction stands:"),
+    ],
+)
+def test_settling_a_contradiction_says_whether_it_stands(state: State, resolution: Resolution, follows: str):
+    doubted = replace(HELD, state=state, contradicted=True)
+    assert settlements.consequence(doubted, resolution).startswith(follows)
+
+
+def test_a_second_person_confirms_what_the_first_has_signed_and_nothing_else():
+    first = COVERS, SCENE.said("p-1", Act.PROPOSE, {})
+    asked = {"resolution": "ATTEST_ABSENT", "by": "p-1"}
+    settlements.check_second(first, COVERS, **asked, person="human-p-2")
+    wrong: list[tuple[dict[str, str], type[Refused]]] = [
+        ({"resolution": "ATTEST_PRESENT"}, ProposalChanged),
+        ({"by": "p-3"}, ProposalChanged),
+        ({"person": "human-p-1"}, SecondPersonNeeded),
+    ]
+    for changes, refusal in wrong:
+        with pytest.raises(refusal):
+            settlements.check_second(first, COVERS, **(asked | {"person": "human-p-2"} | changes))
+    with pytest.raises(ProposalChanged):
+        settlements.check_second(first, replace(COVERS, record_seq=5), **asked, person="human-p-2")
+
+
+def test_another_operator_or_a_reviewer_confirms_and_nobody_their_own_word():
+    cases = {
+        (frozenset({"operator"}), False): "",
+        (frozenset({"reviewer"}), False): "",
+        (frozenset({"compliance"}), False): "Another operator or a reviewer must confirm this.",
+        (frozenset({"operator"}), True): (
+            "Another person must confirm this; nobody confirms their own proposal, with whatever account."
+        ),
+    }
+    for (roles, is_proposer), detail in cases.items():
+        refusal = refuse_second(roles=roles, is_proposer=is_proposer)
+        assert (refusal.detail if refusal else "") == detail

@@ -1,0 +1,173 @@
+"""Who is told what, when and how: by risk, by wish, and by the hour."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.notifications.routing import (
+    BURST,
+    BadSettings,
+    Quiet,
+    Settings,
+    Wish,
+    period_end,
+    route,
+    settings_of,
+    wish_of,
+)
+from console.notifications.rules import AUDIENCES, Happening, Occasion, occasion, weight
+
+NOON = datetime(2026, 11, 20, 12, 3, tzinfo=UTC)
+NIGHT = Quiet(time(22), time(7), "Europe/Berlin")
+
+
+def told(channel: str, risk: str, **given: object) -> tuple[str, datetime] | None:
+    found = route(channel, risk, **({"settings": Settings(), "at": NOON} | given))
+    return (found.manner, found.due_at) if found else None
+
+
+def test_low_risk_is_collected_and_high_risk_goes_at_once():
+    assert told("email", "LOW") == ("digest", NOON.replace(minute=30))
+    assert told("email", "HIGH") == ("now", NOON)
+    assert told("slack", "NORMAL") == ("now", NOON)
+
+
+def test_what_the_tenant_has_turned_off_no_wish_turns_on():
+    settings = settings_of({"email": {"LOW": "off"}})
+    assert (
+        told("email", "LOW", settings=settings, wish=Wish(email=dict.fromkeys(("LOW", "NORMAL", "HIGH"), "now")))
+        is None
+    )
+
+
+@pytest.mark.parametrize(("wanted", "manner"), [("now", "now"), ("digest", "digest"), ("off", None), ("", "digest")])
+def test_a_person_chooses_for_their_own_mail(wanted, manner):
+    found = told("email", "LOW", wish=Wish(email={"LOW": wanted, "NORMAL": "", "HIGH": ""}))
+    assert (found[0] if found else None) == manner
+
+
+def test_mail_waits_for_the_morning_and_high_risk_does_not():
+    night = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
+    morning = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+    wish = Wish(quiet=NIGHT)
+    assert told("email", "NORMAL", wish=wish, at=night) == ("now", morning)
+    assert told("email", "HIGH", wish=wish, at=night) == ("now", night)
+    assert told("email", "HIGH", wish=Wish(quiet=NIGHT, urgent_passes=False), at=night) == ("now", morning)
+    assert told("email", "NORMAL", wish=wish) == ("now", NOON)
+
+
+def test_quiet_hours_follow_the_persons_clock_when_it_changes():
+    """The night in which summer time ends is an hour longer."""
+    late = datetime(2026, 10, 24, 21, 0, tzinfo=UTC)
+    assert NIGHT.over_at(late) == datetime(2026, 10, 25, 6, 0, tzinfo=UTC)
+    assert Quiet(time(12), time(14)).over_at(NOON) == NOON.replace(hour=14, minute=0)
+    assert Quiet(time(9), time(12)).over_at(NOON) == NOON
+
+
+def test_a_flood_becomes_one_message():
+    """B38: after so many single messages the rest of the period is a digest, whatever the risk."""
+    assert told("email", "HIGH", lately=BURST - 1)[0] == "now"
+    assert told("email", "HIGH", lately=BURST)[0] == "digest"
+
+
+def test_a_machine_hears_everything_at_once_or_nothing():
+    assert told("webhook", "LOW", lately=1000) == ("now", NOON)
+    assert told("webhook", "LOW", settings=settings_of({"webhook": {"LOW": "off"}})) is None
+    with pytest.raises(BadSettings):
+        settings_of({"webhook": {"LOW": "digest"}})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"sms": {}},
+        {"email": {"LOW": "sometimes"}},
+        {"email": {"SEVERE": "now"}},
+        {"email": "now"},
+        {"digest_min": 1},
+        {"digest_min": True},
+        {"digest_min": "30"},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(document):
+    with pytest.raises(BadSettings):
+        settings_of(document)
+
+
+def test_settings_survive_being_stored():
+    settings = settings_of({"slack": {"LOW": "off"}, "digest_min": 60})
+    assert settings_of(settings.document()) == settings
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"email": {"LOW": "loudly"}},
+        {"email": {"SEVERE": "now"}},
+        {"quiet_from": time(1)},
+        {"quiet_from": time(1), "quiet_until": time(1)},
+        {"zone": "Mars/Olympus"},
+        {"zone": "../etc/passwd"},
+        {"zone": ""},
+        {"digest_min": 0},
+    ],
+)
+def test_wishes_that_mean_nothing_are_refused(changes):
+    whole = {"email": {}, "digest_min": None, "quiet_from": None, "quiet_until": None, "zone": "UTC"}
+    with pytest.raises(BadSettings):
+        wish_of(**(whole | {"urgent_passes": True} | changes))
+
+
+@given(st.datetimes(timezones=st.just(UTC)).filter(lambda at: at.year < 9999), st.integers(5, 1440))
+def test_a_period_ends_after_what_it_collects_and_not_too_late(at, minutes):
+    assert at < period_end(at, minutes) <= at + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        (Happening("approval", "approval_requested", "", "REQUESTED"), Occasion.REQUESTED),
+        (Happening("approval", "prepared", "PREPARING", "REQUESTED"), Occasion.REQUESTED),
+        (Happening("approval", "approval_prepared", "", "PREPARING"), None),
+        (Happening("approval", "approved", "REQUESTED", "APPROVED"), Occasion.APPROVED),
+        (Happening("approval", "voted", "REQUESTED", "REQUESTED"), None),
+        (Happening("approval", "rejected", "REQUESTED", "REJECTED"), Occasion.REJECTED),
+        (Happening("approval", "changes_requested", "REQUESTED", "REJECTED"), Occasion.CHANGES),
+        (Happening("approval", "approval_expired", "APPROVED", "EXPIRED"), Occasion.EXPIRED),
+        (Happening("approval", "approval_voided", "REQUESTED", "VOIDED"), Occasion.VOIDED),
+        (Happening("approval", "consumed", "APPROVED", "CONSUMED"), None),
+        (Happening("approval", "approval_reminded", "REQUESTED", "REQUESTED"), Occasion.REMINDED),
+        (Happening("approver_key", "key_proposed", "", "PENDING"), Occasion.KEY_WAITS),
+        (Happening("approver_key", "key_confirmed", "PENDING", "ACTIVE"), None),
+        (Happening("emergency", "emergency_used", "", "USED"), Occasion.EMERGENCY),
+        (Happening("agent", "agent_flagged", "REGISTERED", "REGISTERED"), Occasion.AGENT_FLAGGED),
+        (Happening("agent", "agent_flag_cleared", "REGISTERED", "REGISTERED"), None),
+        (Happening("emergency", "emergency_reviewed", "USED", "REVIEWED"), None),
+        (Happening("action", "approved", "VALIDATED", "VALIDATED"), None),
+    ],
+)
+def test_what_people_are_told_of_is_read_off_the_record(event, wanted):
+    assert occasion(event) == wanted
+
+
+def test_every_occasion_has_an_audience():
+    assert set(AUDIENCES) == set(Occasion)
+
+
+@pytest.mark.parametrize(
+    ("what", "risk", "wanted"),
+    [
+        (Occasion.REQUESTED, "LOW", "LOW"),
+        (Occasion.REQUESTED, "", "NORMAL"),
+        (Occasion.EMERGENCY, "LOW", "HIGH"),
+        (Occasion.NO_APPROVER, "NORMAL", "HIGH"),
+        (Occasion.MENTIONED, "LOW", "NORMAL"),
+        (Occasion.ANSWERED, "HIGH", "HIGH"),
+    ],
+)
+def test_how_urgent_it_is(what, risk, wanted):
+    assert weight(what, risk) == wanted

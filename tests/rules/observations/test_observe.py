@@ -1,0 +1,180 @@
+"""Observations: every answer becomes evidence in one shape, and none becomes truth."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.api.actions.predicates import OBSERVED
+from ledger.record.rules.entry import amend
+from ledger.record.rules.lifecycle import State, step
+from reviews.observations.rules import observe
+from reviews.observations.rules.observe import Status, next_state, received
+from tests.rules.runs import LATER, entry, fits
+
+TOOL = "issue_refund"
+
+
+def seen(status="success", **parts):
+    return observe.observe({"tool": TOOL, "status": status, **parts}, tool=TOOL)
+
+
+def before_send(**parts):
+    return seen("failed", error={"code": "REFUSED", "phase": "before_send"}, **parts)
+
+
+@pytest.mark.req("R-OB-02")
+@pytest.mark.parametrize("status", ["success", "failed", "partial", "pending", "accepted", "timeout"])
+def test_the_six_statuses_are_read(status):
+    found = seen(status)
+    assert found.status == status
+    assert found.claimed_success == (status == "success")
+
+
+@pytest.mark.req("R-OB-02")
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        "success",
+        ["success"],
+        {},
+        {"status": "ok"},
+        {"status": "SUCCESS"},
+        {"status": None},
+        {"status": ["success"]},
+        {"status": "success", "tool": "another_tool"},
+        {"status": "success", "error": {"code": "X"}},
+        {"status": "failed", "error": "text"},
+        {"status": "failed", "error": {"code": 404}},
+        {"status": "success", "side_effects": "one"},
+    ],
+)
+def test_anything_else_is_malformed_and_claims_nothing(result):
+    found = observe.observe(result, tool=TOOL)
+    assert found.status is Status.MALFORMED
+    assert found.fault
+    assert not found.claimed_success
+
+
+@pytest.mark.req("R-TC-12")
+def test_a_failure_with_evidence_contradicts_itself():
+    assert seen("failed", error={"code": "X"}, evidence={"id": 1}).status is Status.MALFORMED
+    assert seen("failed", error={"code": "X"}, evidence={}).status is Status.FAILED
+
+
+def test_sub_results_must_be_a_list():
+    result = {"status": "partial"}
+    assert observe.observe(result, tool=TOOL, sub_results="x").status is Status.MALFORMED
+    assert observe.observe(result, tool=TOOL, sub_results=[1]).sub_results == (1,)
+
+
+@pytest.mark.req("R-EX-07", "R-EX-09", "R-EX-10", "R-SM-03")
+@pytest.mark.parametrize(
+    ("observation", "state"),
+    [
+        (seen("success"), State.PENDING),
+        (seen("failed", error={"code": "X"}), State.PENDING),
+        (seen("failed", error={"code": "X", "phase": "after_send"}), State.PENDING),
+        (seen("partial"), State.PENDING),
+        (seen("pending"), State.PENDING),
+        (seen("accepted"), State.ACCEPTED),
+        (seen("timeout"), State.UNKNOWN),
+        (seen("nonsense"), State.PENDING),
+        (before_send(), State.FAILED),
+        (before_send(side_effects=["a charge"]), State.PENDING),
+        (seen("success", error=None), State.PENDING),
+    ],
+)
+def test_where_an_answer_leads(observation, state):
+    assert next_state(observation, State.EXECUTING) is state
+
+
+@pytest.mark.req("R-EX-09")
+def test_a_failure_before_sending_is_read_back_where_there_is_a_system_to_read():
+    assert next_state(before_send(), State.EXECUTING, readable=True) is State.PENDING
+    assert next_state(before_send(), State.EXECUTING, readable=False) is State.FAILED
+
+
+def test_only_a_failure_can_have_sent_nothing():
+    odd = seen("timeout", error={"code": "X", "phase": "before_send"})
+    assert next_state(odd, State.EXECUTING) is State.UNKNOWN
+
+
+@pytest.mark.req("R-OB-13")
+@pytest.mark.parametrize("observation", [seen("success"), before_send(), seen("timeout")])
+def test_an_answer_after_the_lease_is_read_back(observation):
+    assert next_state(observation, State.UNKNOWN) is State.PENDING
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.EXECUTING, State.UNKNOWN, State.ACCEPTED}))
+def test_a_late_answer_changes_no_state(state):
+    assert next_state(seen("success"), state) is None
+
+
+def test_news_of_accepted_work_starts_verification():
+    assert next_state(seen("success"), State.ACCEPTED) is State.PENDING
+    assert next_state(before_send(), State.ACCEPTED) is State.PENDING
+    assert next_state(seen("accepted"), State.ACCEPTED) is None
+
+
+@pytest.mark.req("R-OB-03", "R-OB-12")
+@pytest.mark.parametrize("state", [State.EXECUTING, State.ACCEPTED, State.UNKNOWN, State.PENDING])
+@pytest.mark.parametrize("observation", [seen(), before_send(), seen("accepted"), seen("timeout")])
+def test_each_answer_is_a_legal_event_that_points_to_it(state, observation):
+    before = entry(state)
+    event = received(observation, state=state, entry=before, pointer="ob-1", at=LATER)
+    target = str(event.state) if event.moves else None
+    step("action", str(state), target, by="executor", grounds=event.grounds)
+    after = amend(before, event.entry)
+    assert after["execution"]["observation_pointer"] == "ob-1"
+    assert after["reconciliation"]["status"] in {"NOT_STARTED", "UNKNOWN"}
+    fits(event.state, after)
+
+
+def test_where_nothing_can_be_read_a_call_that_never_left_has_nothing_to_verify():
+    event = received(before_send(), state=State.EXECUTING, entry=entry(), pointer="ob-1", at=LATER)
+    after = amend(entry(State.EXECUTING), event.entry)
+    assert after["verification"]["status"] == "NOT_REQUIRED"
+    assert after["idempotency"]["status"] == "FAILED_RETRYABLE"
+    assert (
+        event.reason == "The executor says that it failed before anything was sent; that is its word, and no reading."
+    )
+
+
+def test_a_claim_of_success_is_not_taken_back_by_a_later_answer():
+    claim, later = seen("success"), seen("failed")
+    assert observe.telling([]) is None
+    assert observe.telling([claim, later]) == claim
+    assert observe.telling([seen("timeout"), later]) == later
+
+
+def test_every_field_that_expressions_see_of_an_answer_may_be_named_in_a_predicate():
+    seen_whole = observe.bindings(
+        seen("partial", error={"code": "X", "message": "m", "phase": "after"}, evidence={"id": 1})
+    )
+
+    assert set(seen_whole) == set(OBSERVED["properties"])
+    assert set(seen_whole["error"]) == set(OBSERVED["properties"]["error"]["properties"])
+
+
+def test_without_an_answer_expressions_see_nothing():
+    assert observe.bindings(None) == {}
+    shown = observe.bindings(seen("partial", error={"code": "X"}, evidence={"id": 1}))
+    assert shown["status"] == "partial"
+    assert shown["success"] is False
+    assert shown["error"] == {"code": "X"}
+    assert shown["evidence"] == {"id": 1}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(max_size=8) | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["status", "error", "tool"]), inner),
+    )
+)
+def test_no_answer_is_too_odd_to_be_recorded(result):
+    found = observe.observe(result, tool=TOOL)
+    assert observe.said(found)
+    assert found.status in Status

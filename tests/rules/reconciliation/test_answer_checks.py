@@ -1,0 +1,163 @@
+"""The checks of a read's own answer: answered, not to be used, or failed; never confirmed, and never unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.catalogue.rules.effects import SideEffectClass
+from ledger.record.rules import entry as entries
+from ledger.record.rules.lifecycle import Ground, State
+from ledger.record.rules.outcomes import Outcome, outcome_of_step
+from reviews.observations.rules.observe import Observation, Status
+from reviews.reconciliation.rules.facts import AnswerFacts
+from reviews.reporting.rules.report import axes, headline, report
+from reviews.reporting.rules.results import Result, result_of
+from reviews.verification.rules.steps import laid_over
+from reviews.verification.rules.verification import run
+from tests.rules.runs import LATER, MEDIUM, SLA, SUCCESS, entry, failed, inputs
+
+READS = replace(
+    MEDIUM, side_effect_class=SideEffectClass.READ_ONLY, verifiable=False, required_effects=(), predicates=()
+)
+GIVEN = AnswerFacts(
+    tenant="t-1",
+    tool="look_up",
+    request_hash="h" * 64,
+    answer_digest="d" * 64,
+    executor_id="runner",
+    executor_tenant="t-1",
+    executor_tools=("look_up",),
+    has_schema=True,
+)
+ANSWERED = ["COMMITTED", "RECONCILED_SUCCESS"]
+UNCERTAIN = "Where the answer came from is not certain"
+UNFIT = "does not fit what the tool promises"
+REFUSED = ["COMMITTED", "RECONCILIATION_FAILED", "FAILED"]
+
+
+def read(state=State.PENDING, **changes):
+    """A run over a read that was answered as it was asked."""
+    snapshot = {**entry(state), "side_effect_class": "READ_ONLY"}
+    snapshot = {name: block for name, block in snapshot.items() if name not in ("idempotency", "approval")}
+    return inputs(**{"state": state, "facts": READS, "entry": snapshot, "answer": GIVEN, **changes})
+
+
+def ended(given):
+    """The outcome of a run, the states it went through, and the entry at its end, each entry checked on the way."""
+    outcome, snapshot = run(given), given.entry
+    for step in outcome.steps:
+        snapshot = laid_over(snapshot, step.entry)
+    entries.check(snapshot)
+    return outcome, [str(step.state) for step in outcome.steps], snapshot
+
+
+def told(outcome, snapshot):
+    return report(outcome.state, snapshot, trust_level=1)
+
+
+def test_four_checks_passed_are_an_answer_and_no_more():
+    outcome, passed, snapshot = ended(read())
+    assert passed == ANSWERED
+    assert [one.made for one in outcome.verdict.checks] == ["CHECKED"] * 4
+    assert told(outcome, snapshot).text == "Read; changes nothing."
+    assert told(outcome, snapshot).code == "ANSWERED"
+    assert headline(outcome.state, snapshot) == "Answered"
+    assert axes(outcome.state, snapshot).effect.text == "Read; changes nothing"
+    assert result_of(outcome.state, told(outcome, snapshot)) is Result.ANSWERED
+    assert not outcome.case
+    assert outcome.next_read_at is None
+
+
+def test_its_events_say_by_kind_and_ground_that_nothing_was_read_back():
+    outcome, _, snapshot = ended(read())
+    assert [step.kind for step in outcome.steps] == ["answer_checked", "answered"]
+    assert Ground.CHANGES_NOTHING in outcome.steps[0].grounds
+    assert not any(Ground.DECISIVE_READ in step.grounds for step in outcome.steps)
+    assert snapshot["verification"]["verified_state_pointer"] is None
+    assert "nothing was read back" in snapshot["verification"]["source"]
+    assert outcome_of_step("RECONCILED_SUCCESS", "answered") is Outcome.ANSWERED
+
+
+@pytest.mark.req("R-VD-01")
+@pytest.mark.parametrize(
+    ("changes", "check", "said"),
+    [
+        ({"request_hash": "x" * 64}, "request_parameters_confirmed", UNCERTAIN),
+        ({"executor_tenant": "t-2"}, "tenant_scope_confirmed", UNCERTAIN),
+        ({"executor_tools": ("write",)}, "source_identity_confirmed", UNCERTAIN),
+        (
+            {"schema_fault": "/pages: 7 is no text"},
+            "response_integrity_confirmed",
+            "does not fit what the tool promises",
+        ),
+    ],
+)
+def test_an_answer_that_fails_a_check_is_not_to_be_used_and_says_why(changes, check, said):
+    outcome, passed, snapshot = ended(read(answer=replace(GIVEN, **changes)))
+    assert passed == REFUSED
+    assert [one.check for one in outcome.verdict.checks if one.made == "FAILED"] == [check]
+    assert said in told(outcome, snapshot).text
+    assert told(outcome, snapshot).text.endswith("nothing was changed.")
+    assert headline(outcome.state, snapshot) == "Answered, and the answer cannot be used"
+    # Another tenant's answer is looked at by a person; the rest is simply not used.
+    assert outcome.case is (check == "tenant_scope_confirmed")
+
+
+def test_an_answer_of_which_nobody_knows_where_it_came_from_is_not_used():
+    assert ended(read(answer=None))[1] == REFUSED
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        None,
+        failed("NOPE"),
+        Observation(status=Status.TIMEOUT),
+        Observation(status=Status.PARTIAL),
+        Observation(status=Status.MALFORMED, fault="It is not an object."),
+    ],
+)
+@pytest.mark.parametrize("state", [State.PENDING, State.UNKNOWN])
+def test_a_read_without_an_answer_has_failed_and_needs_nobody(state, observation):
+    outcome, passed, snapshot = ended(read(state, observation=observation))
+    assert passed[-1] == "FAILED"
+    assert told(outcome, snapshot).text == "The read failed; nothing was changed."
+    assert headline(outcome.state, snapshot) == "Read failed"
+    assert axes(outcome.state, snapshot).effect.text == "Read; changes nothing"
+    assert snapshot["verification"]["status"] == "FAILED"
+    assert snapshot["timestamps"]["verified_at"] is None
+    assert not outcome.case
+    assert outcome.freeze == ()
+
+
+def test_a_read_that_is_still_at_work_is_waited_for_until_its_time_is_over():
+    working = Observation(status=Status.ACCEPTED)
+    waiting = run(read(State.ACCEPTED, observation=working, at=LATER))
+    assert waiting.state is State.PENDING
+    assert waiting.next_read_at is not None
+    assert ended(read(observation=working, at=SLA))[1] == ["FAILED"]
+
+
+def test_an_unknown_read_is_never_told_to_wait_for_a_person():
+    text = report(State.UNKNOWN, read(State.UNKNOWN).entry, trust_level=0).text
+    assert text == "It is not known whether what was read can be relied on. It was a read: nothing was changed."
+
+
+def test_only_a_read_may_rest_on_changing_nothing():
+    assert entries.allows(read().entry, {Ground.CHANGES_NOTHING})
+    assert not entries.allows(entry(), {Ground.CHANGES_NOTHING})
+    assert not entries.allows(None, {Ground.CHANGES_NOTHING})
+    assert entries.allows(entry(), {Ground.DECISIVE_READ})
+
+
+def test_a_read_that_was_read_back_is_told_as_confirmed():
+    snapshot = ended(read())[2]
+    snapshot["verification"] |= {"verified_state_pointer": "r-1"}
+    assert report(State.RECONCILED_SUCCESS, snapshot, trust_level=3).code == "COMPLETED"
+
+
+def test_success_without_a_check_is_not_reached_by_what_changes_something():
+    writes = replace(READS, side_effect_class=SideEffectClass.EPHEMERAL_WRITE)
+    assert run(inputs(facts=writes, observation=SUCCESS, answer=GIVEN)).state is State.UNKNOWN

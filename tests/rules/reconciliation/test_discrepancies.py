@@ -1,0 +1,87 @@
+"""Discrepancies: twelve classes, one order, the words in which they ask the recovery table."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from reviews.reconciliation.rules.discrepancies import INDICATORS, PARAMETERS, Discrepancy, pointed_to, ranked, triggers
+from reviews.recovery.rules.recovery_table import ROWS
+
+ORDER = [
+    "WRONG_TARGET_MODIFIED",
+    "DUPLICATE_SIDE_EFFECT",
+    "TARGET_MISSING",
+    "PARTIAL_APPLICATION",
+    "STALE_STATE",
+    "COMPENSATION_REQUIRED",
+    "VALUE_MISMATCH",
+    "NO_OP_FAILURE",
+    "NO_OP_SUCCESS",
+    "PROPAGATION_DELAY",
+    "UNVERIFIABLE_STATE",
+    "UNKNOWN_STATE",
+]
+
+
+@pytest.mark.req("R-DC-14", "R-DC-15")
+def test_the_twelve_classes_have_one_order():
+    assert [str(one) for one in Discrepancy] == ORDER
+
+
+@pytest.mark.req("R-DC-13", "R-DC-14")
+def test_the_first_of_several_decides_and_the_rest_are_kept():
+    for first, second in itertools.combinations(Discrepancy, 2):
+        assert ranked([second, first, second]) == (first, second)
+
+
+def test_nothing_found_has_no_class():
+    assert ranked([]) == ()
+
+
+@pytest.mark.req("R-RP-22")
+@pytest.mark.parametrize("discrepancy", Discrepancy)
+@pytest.mark.parametrize("claimed", [True, False])
+def test_every_class_asks_in_words_that_the_table_knows(discrepancy, claimed):
+    known = {row.trigger for row in ROWS} | set(ORDER)
+    words = triggers(discrepancy, claimed=claimed)
+    assert str(discrepancy) in words
+    assert words <= known
+    assert words & {row.trigger for row in ROWS}
+
+
+@pytest.mark.parametrize(
+    ("discrepancy", "word"),
+    [
+        ("STALE_STATE", "STALE_STATE_ERROR"),
+        ("PARTIAL_APPLICATION", "PARTIAL_SUCCESS"),
+        ("UNVERIFIABLE_STATE", "UNVERIFIABLE_RESULT"),
+        ("UNKNOWN_STATE", "PENDING_TIMEOUT"),
+    ],
+)
+def test_classes_with_a_type_of_the_source_use_it(discrepancy, word):
+    assert word in triggers(Discrepancy(discrepancy), claimed=False)
+
+
+@pytest.mark.parametrize("discrepancy", ["VALUE_MISMATCH", "NO_OP_FAILURE", "PROPAGATION_DELAY"])
+def test_a_claim_that_the_authority_does_not_bear_out_is_a_mismatch(discrepancy):
+    one = Discrepancy(discrepancy)
+    assert "OBSERVATION_AUTHORITY_MISMATCH" in triggers(one, claimed=True)
+    assert "OBSERVATION_AUTHORITY_MISMATCH" not in triggers(one, claimed=False)
+
+
+@pytest.mark.req("R-CP-16")
+def test_every_indicator_points_to_a_class():
+    assert len(PARAMETERS) == 12
+    assert sum(map(len, PARAMETERS.values())) == 88
+    assert pointed_to(INDICATORS) <= set(Discrepancy)
+    assert pointed_to(["missing_row", "wrong_tenant"]) == {
+        Discrepancy.TARGET_MISSING,
+        Discrepancy.WRONG_TARGET_MODIFIED,
+    }
+
+
+def test_an_indicator_that_no_pattern_knows_is_our_mistake():
+    with pytest.raises(KeyError):
+        pointed_to(["made_up"])

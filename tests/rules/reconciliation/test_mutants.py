@@ -1,0 +1,59 @@
+"""L27: a comparison of the offline verifier or of the tree that is turned round does not go unnoticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import verify_bundle
+from ledger.log.rules import merkle, tiles
+from tests.rules.exports import test_bundle_stamps, test_hostile_bundles, test_verify_bundle
+from tests.rules.log import test_merkle, test_tiles
+from tests.support.mutants import Check, Mutant, checks_of, mutants, notices, survives
+from tests.support.outside.authorities import Authority
+
+TREE = ("blocks", "Frontier.push", "Frontier.root", "consistent", "_past_left_edges")
+
+
+SLOW = (
+    "test_every_changed_byte_of_a_stamp_is_noticed",
+    "test_a_document_that_says_something_else_is_never_verified",
+    "test_damaged_bytes_are_never_verified",
+)
+
+THOROUGH = (
+    "test_every_leaf_of_every_tree_of_up_to_300_leaves_is_proved",
+    "test_every_growth_of_up_to_300_leaves_is_proved",
+)
+
+
+def verifying(**fixtures: Any) -> list[Check]:
+    modules = (test_verify_bundle, test_hostile_bundles, test_bundle_stamps)
+    return checks_of(*modules, but=SLOW, **fixtures)
+
+
+def survivors(found: list[Mutant], checks: list[Check]) -> list[str]:
+    assert not any(notices(check) for check in checks), "they do not even pass as it is"
+    return [str(each) for each in found if survives(each, checks)]
+
+
+def test_no_turned_comparison_of_the_verifiers_tree_goes_unnoticed():
+    found = list(mutants(verify_bundle, only=TREE))
+    assert len(found) > 10
+    assert survivors(found, verifying()) == []
+
+
+@pytest.mark.long
+def test_no_turned_comparison_of_the_verifier_goes_unnoticed(tmp_path):
+    found = list(mutants(verify_bundle))
+    assert len(found) > 150
+    assert survivors(found, verifying(authority=Authority(tmp_path))) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", [merkle, tiles])
+def test_no_turned_comparison_of_the_tree_goes_unnoticed(module):
+    # The thorough ones only for what the quick ones do not notice.
+    checks = checks_of(test_verify_bundle, test_merkle, test_tiles, but=THOROUGH) + checks_of(test_tiles)
+    assert survivors(list(mutants(module)), checks) == []

@@ -1,0 +1,65 @@
+"""Effects that a tool reports beyond what was wanted (R-TC-20)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.catalogue.rules.effects import SideEffectClass
+from reviews.observations.rules.observe import Observation, Status, observe
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reconciliation.rules.reconcile import reconcile
+from reviews.reconciliation.rules.verdict import Result
+from reviews.verification.rules.verification import run
+from tests.rules.runs import FACTS, inputs, no_refund, reading, refund
+
+
+def said(*effects):
+    return Observation(status=Status.SUCCESS, side_effects=effects)
+
+
+@pytest.mark.req("R-TC-20")
+def test_two_effects_are_reported_where_one_was_wanted_and_read():
+    verdict = reconcile(inputs(reading(), observation=said("refund", "refund")))
+    assert (verdict.result, verdict.discrepancy) == (Result.DUPLICATE, Discrepancy.DUPLICATE_SIDE_EFFECT)
+    assert "refund" in verdict.reason
+    outcome = run(inputs(reading(), observation=said("refund", "refund")))
+    assert str(outcome.state) == "REVIEW_REQUIRED"
+    assert "RECONCILED_SUCCESS" not in [str(step.state) for step in outcome.steps]
+    assert outcome.freeze
+
+
+@pytest.mark.req("R-TC-20")
+def test_an_effect_that_was_not_wanted_leaves_it_open_what_else_was_done():
+    verdict = reconcile(inputs(reading(), observation=said("refund", "credit")))
+    assert (verdict.result, verdict.discrepancy) == (Result.UNKNOWN, Discrepancy.UNVERIFIABLE_STATE)
+    assert "credit" in verdict.reason
+
+
+@pytest.mark.req("R-TC-20")
+def test_two_effects_are_found_where_one_was_reported():
+    verdict = reconcile(inputs(reading(refund(count=2)), observation=said("refund")))
+    assert verdict.discrepancy is Discrepancy.DUPLICATE_SIDE_EFFECT
+
+
+@pytest.mark.parametrize("effects", [(), ("refund",), ({"effect": "refund", "id": "re_1"},)])
+def test_what_was_wanted_and_reported_once_or_not_at_all_is_a_success(effects):
+    assert reconcile(inputs(reading(), observation=said(*effects))).result is Result.SUCCESS
+
+
+def test_what_is_reported_is_no_effect():
+    verdict = reconcile(inputs(reading(no_refund()), observation=said("refund", "refund")))
+    assert verdict.discrepancy is Discrepancy.NO_OP_FAILURE
+
+
+def test_a_report_that_names_its_effects_otherwise_is_no_success():
+    (effect,) = observe({"status": "success", "side_effects": [{"id": 7}]}, tool="x").side_effects
+    verdict = reconcile(inputs(reading(), observation=said("refund", effect)))
+    assert verdict.discrepancy is Discrepancy.UNVERIFIABLE_STATE
+
+
+def test_a_tool_that_changes_nothing_may_report_what_it_likes():
+    reads = replace(FACTS, side_effect_class=SideEffectClass.READ_ONLY)
+    told = [reconcile(inputs(reading(), facts=reads, observation=said(*each))) for each in ((), ("a look", "a look"))]
+    assert told[0] == told[1]

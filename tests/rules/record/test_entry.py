@@ -1,0 +1,325 @@
+"""Entries: the schema walked member by member, and times that never run backwards."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import pairwise
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.record.rules.entry import NO_RECOVERY, SCHEMA, BadEntry, amend, check, is_complete, with_blocks
+from ledger.record.rules.lifecycle import State
+from tests.support.builders import make_entry
+
+ORDER = ["proposed_at", "validated_at", "executed_at", "verified_at", "reconciled_at"]
+BLOCKS = {
+    "idempotency": {"required": True, "key_hash": "ab", "request_hash": "cd", "status": "PENDING"},
+    "approval": {
+        "required": True,
+        "approval_id": "a-1",
+        "approver_id": None,
+        "payload_hash": "ef",
+        "expires_at": "2026-11-21T13:00:00.000000Z",
+    },
+    "recovery": NO_RECOVERY,
+}
+ACTION = UUID("01990000-0000-7000-8000-000000000001")
+
+
+def full(**changes):
+    return make_entry(ACTION, **deepcopy(BLOCKS)) | changes
+
+
+def bare():
+    """An entry without any of the optional blocks."""
+    return {name: value for name, value in full().items() if name not in BLOCKS}
+
+
+def put(path, value):
+    """A full entry with the value at `path` replaced."""
+    entry = full()
+    here = entry
+    for name in path[:-1]:
+        here = here[name]
+    here[path[-1]] = value
+    return entry
+
+
+def leaves(schema=SCHEMA, path=()):
+    """Every member of the schema that is not an object, with its path."""
+    for name, each in schema["properties"].items():
+        each = SCHEMA["$defs"][each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        if each["type"] == "object":
+            yield from leaves(each, (*path, name))
+        else:
+            yield (*path, name), each
+
+
+def objects(schema=SCHEMA, path=()):
+    yield path, schema
+    for name, each in schema["properties"].items():
+        if each.get("type") == "object":
+            yield from objects(each, (*path, name))
+
+
+LEAVES = list(leaves())
+OBJECTS = list(objects())
+ENUMS = [(path, value) for path, schema in LEAVES for value in schema.get("enum", [])]
+REQUIRED = [(*path, name) for path, schema in OBJECTS for name in schema["required"]]
+INSTANTS = [path for path, schema in LEAVES if schema.get("format") == "date-time"]
+
+
+def dotted(path):
+    return ".".join(map(str, path)) if isinstance(path, tuple) else str(path)
+
+
+def test_a_full_entry_and_a_bare_one_are_good():
+    check(full())
+    check(bare())
+
+
+@pytest.mark.req("R-LE-03")
+def test_the_schema_has_fourteen_required_blocks_and_three_optional_ones():
+    assert len(SCHEMA["required"]) == 14
+    assert set(SCHEMA["properties"]) - set(SCHEMA["required"]) == set(BLOCKS)
+
+
+@pytest.mark.req("R-LE-04")
+def test_the_lists_of_words_have_their_lengths():
+    lengths = {dotted(path): len(schema["enum"]) for path, schema in LEAVES if "enum" in schema}
+    assert lengths == {
+        "side_effect_class": 6,
+        "idempotency.status": 7,
+        "execution.status": 7,
+        "verification.status": 7,
+        "reconciliation.status": 8,
+    }
+
+
+@pytest.mark.req("R-LE-04")
+@pytest.mark.parametrize(("path", "value"), ENUMS, ids=dotted)
+def test_each_word_of_a_list_is_good_and_no_neighbour_of_it(path, value):
+    check(put(path, value))
+    for wrong in (str(value).lower(), f"{value} ", f"{value}S"):
+        with pytest.raises(BadEntry, match=path[-1]):
+            check(put(path, wrong))
+
+
+@pytest.mark.req("R-LE-03", "R-LE-05")
+@pytest.mark.parametrize("path", REQUIRED, ids=dotted)
+def test_a_missing_member_is_refused(path):
+    entry = full()
+    here = entry
+    for name in path[:-1]:
+        here = here[name]
+    del here[path[-1]]
+    with pytest.raises(BadEntry, match=path[-1]):
+        check(entry)
+
+
+@pytest.mark.req("R-LE-05")
+@pytest.mark.parametrize("block", BLOCKS)
+def test_an_optional_block_may_be_absent_and_may_not_be_empty(block):
+    entry = full()
+    del entry[block]
+    check(entry)
+    with pytest.raises(BadEntry):
+        check(entry | {block: {}})
+    with pytest.raises(BadEntry):
+        check(entry | {block: None})
+
+
+@pytest.mark.req("R-LE-03")
+@pytest.mark.parametrize("path", [path for path, _ in OBJECTS], ids=dotted)
+def test_an_extra_member_is_refused_at_every_level(path):
+    with pytest.raises(BadEntry, match="extra"):
+        check(put((*path, "extra"), "x"))
+
+
+@pytest.mark.parametrize(("path", "schema"), LEAVES, ids=dotted)
+def test_a_member_of_another_type_is_refused(path, schema):
+    allowed = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    others = {"string": "x", "null": None, "boolean": True, "integer": 7, "array": [], "object": {}}
+    for name, value in others.items():
+        if name not in allowed:
+            with pytest.raises(BadEntry):
+                check(put(path, value))
+
+
+@pytest.mark.parametrize("value", [-1, "1", None, True])
+def test_attempts_are_counted_from_zero(value):
+    check(put(("execution", "attempt_count"), 0))
+    with pytest.raises(BadEntry):
+        check(put(("execution", "attempt_count"), value))
+
+
+@pytest.mark.req("R-LE-16")
+@pytest.mark.parametrize("path", INSTANTS, ids=dotted)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "2026-11-21",
+        "2026-11-21 12:00:00Z",
+        "2026-11-21T12:00:00",
+        "2026-13-21T12:00:00Z",
+        "2026-11-31T12:00:00Z",
+        "2026-11-21T24:00:00Z",
+        "2026-11-21T12:00:00+25:00",
+        "20261121T120000Z",
+    ],
+)
+def test_a_bad_date_is_refused_wherever_it_stands(path, text):
+    with pytest.raises(BadEntry):
+        check(put(path, text))
+
+
+def test_every_date_of_the_schema_is_found():
+    assert sorted(map(dotted, INSTANTS)) == sorted(["approval.expires_at", *(f"timestamps.{name}" for name in ORDER)])
+
+
+@pytest.mark.req("R-LE-12")
+@pytest.mark.parametrize(("earlier", "later"), list(pairwise(ORDER)), ids=dotted)
+def test_times_that_run_backwards_are_refused(earlier, later):
+    times = dict.fromkeys(ORDER, "2026-11-21T12:00:00.000000Z")
+    check(full(timestamps=times | {later: "2026-11-21T12:00:00.000000Z"}))
+    with pytest.raises(BadEntry, match="backwards"):
+        check(full(timestamps=times | dict.fromkeys(ORDER[ORDER.index(later) :], "2026-11-21T11:59:59.999999Z")))
+
+
+@pytest.mark.req("R-LE-12")
+def test_times_are_compared_across_those_that_were_not_reached():
+    times = dict.fromkeys(ORDER, None) | {"proposed_at": "2026-11-21T12:00:00.000000Z"}
+    check(full(timestamps=times | {"reconciled_at": "2026-11-21T12:00:00.000000Z"}))
+    with pytest.raises(BadEntry, match="backwards"):
+        check(full(timestamps=times | {"reconciled_at": "2026-11-21T11:00:00.000000Z"}))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("2026-11-21T12:00:00Z", "2026-11-21T12:00:00.5Z"),
+        ("2026-11-21T12:00:00+02:00", "2026-11-21T11:00:00Z"),
+        ("2026-11-21T12:00:00-07:00", "2026-11-21T20:00:01+01:00"),
+    ],
+)
+def test_times_are_compared_as_times_and_not_as_text(earlier, later):
+    unreached = dict.fromkeys(ORDER, None)
+    check(full(timestamps=unreached | {"proposed_at": earlier, "validated_at": later}))
+    with pytest.raises(BadEntry, match="backwards"):
+        check(full(timestamps=unreached | {"proposed_at": later, "validated_at": earlier}))
+
+
+def test_a_leap_second_cannot_be_compared():
+    with pytest.raises(BadEntry, match="compare"):
+        check(put(("timestamps", "proposed_at"), "2016-12-31T23:59:60Z"))
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_what_is_no_block_is_refused(value):
+    for block in SCHEMA["required"]:
+        if block not in ("action_id", "workflow_run_id", "tenant_id", "principal_id", "side_effect_class"):
+            with pytest.raises(BadEntry):
+                check(full(**{block: value}))
+
+
+# Amendments
+
+
+def test_an_amendment_changes_what_it_names_and_keeps_the_rest():
+    before = full()
+    after = amend(before, {"execution": {"status": "EXECUTING", "attempt_count": 1}})
+    assert after["execution"] == {"status": "EXECUTING", "observation_pointer": None, "attempt_count": 1}
+    assert after | {"execution": None} == before | {"execution": None}
+    assert before == full(tenant_id=before["tenant_id"], principal_id=before["principal_id"], trace=before["trace"])
+
+
+def test_an_amendment_never_drops_a_block():
+    assert set(amend(full(), {"trace": {"replay_bundle_id": "b-1"}})) == set(full())
+
+
+def test_a_word_at_the_top_is_replaced():
+    assert amend(full(), {"side_effect_class": "READ_ONLY"})["side_effect_class"] == "READ_ONLY"
+
+
+def test_a_recovery_that_begins_has_its_whole_block():
+    after = amend(bare(), {"recovery": {"review_id": "r-1"}})
+    assert after["recovery"] == NO_RECOVERY | {"review_id": "r-1"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"execution": {"status": "DONE"}},
+        {"execution": {"extra": 1}},
+        {"approval": {"required": True}},
+        {"side_effect_class": "HARMLESS"},
+        {"outcome": {"status": "DONE"}},
+        {"timestamps": {"validated_at": "2026-11-21T11:00:00.000000Z"}},
+        {"timestamps": {"proposed_at": None}},
+    ],
+    ids=repr,
+)
+def test_an_amendment_that_breaks_the_entry_is_refused(changes):
+    with pytest.raises(BadEntry):
+        amend(bare(), changes)
+
+
+def test_an_entry_is_complete_with_the_blocks_that_its_action_must_carry():
+    small, whole = bare(), full()
+    assert is_complete(small, mutating=False, gated=False)
+    assert not is_complete(small, mutating=True, gated=False)
+    assert not is_complete(small, mutating=False, gated=True)
+    assert is_complete(whole, mutating=True, gated=True)
+
+
+# What a state says of the optional blocks
+
+
+def entered(state, status="PENDING", changes=None):
+    """The entry of a mutation whose idempotency record said `status`, after the action entered `state`."""
+    entry = full()
+    entry["idempotency"]["status"] = status
+    return amend(entry, with_blocks(entry, changes or {}, state))
+
+
+SAID = {
+    State.VALIDATED: "PENDING",
+    State.RECONCILED_SUCCESS: "COMPLETED",
+    State.FAILED: "FAILED_FINAL",
+    State.ROLLED_BACK: "FAILED_FINAL",
+    State.COMPENSATED: "COMPENSATED",
+    State.ABANDONED: "EXPIRED",
+}
+
+
+@pytest.mark.req("R-EX-05")
+@pytest.mark.parametrize("state", State)
+def test_the_idempotency_record_follows_the_state(state):
+    assert entered(state)["idempotency"]["status"] == SAID.get(state, "PENDING")
+    assert entered(state, "EXPIRED")["idempotency"]["status"] == SAID.get(state, "EXPIRED")
+
+
+@pytest.mark.req("R-EX-05")
+@pytest.mark.parametrize("state", State)
+def test_what_was_never_started_has_no_status(state):
+    assert entered(state, None)["idempotency"]["status"] is None
+
+
+def test_whoever_has_shown_that_it_may_be_tried_again_says_so():
+    again = {"idempotency": {"status": "FAILED_RETRYABLE"}}
+    assert entered(State.FAILED, changes=again)["idempotency"]["status"] == "FAILED_RETRYABLE"
+
+
+@pytest.mark.req("R-LE-06")
+@pytest.mark.parametrize("state", [State.COMPENSATING, State.FORWARD_RECOVERY])
+def test_an_entry_has_its_recovery_block_from_the_start_of_the_recovery(state):
+    entry = full()
+    del entry["recovery"]
+    assert amend(entry, with_blocks(entry, {}, state))["recovery"] == NO_RECOVERY
+    ordered = {"recovery": {"compensation_action_id": "a-2"}}
+    assert amend(full(), with_blocks(full(), ordered, state))["recovery"]["compensation_action_id"] == "a-2"

@@ -1,0 +1,295 @@
+"""The lifecycle: every pair of states, on every ground, and the published copy of the table that must agree with it."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.record.rules.lifecycle import (
+    BLOCKS_REPEAT,
+    MACHINES,
+    NEEDS,
+    STANDS_FOR,
+    TERMINAL,
+    TRANSITIONS,
+    Ground,
+    GroundsMissing,
+    IllegalTransition,
+    State,
+    replay,
+    states,
+    step,
+)
+
+TABLE = json.loads((Path(__file__).parents[2] / "vectors" / "state_machine.json").read_text())
+EVERY_GROUND = frozenset(Ground)
+PAIRS = list(product(State, State))
+MOVES = sorted(TRANSITIONS)
+
+
+def reached(kind: str) -> set[str]:
+    """Every state that some run of legal steps leads to."""
+    found, waiting = set(), [""]
+    while waiting:
+        here = waiting.pop()
+        for start, target in MACHINES[kind]:
+            if start == here and target not in found:
+                found.add(target)
+                waiting.append(target)
+    return found
+
+
+# The table
+
+
+def test_the_states_are_those_of_the_table():
+    assert [str(state) for state in State] == [row["code"] for row in TABLE["states"]]
+    assert len(State) == 19
+
+
+def test_the_transitions_are_the_recommended_ones_of_the_table():
+    table = {(row["code"], target) for row in TABLE["states"] for target in row["transitions_recommended"]}
+    assert {(str(start), str(target)) for start, target in TRANSITIONS} == table
+    assert len(TRANSITIONS) == TABLE["recommended_edge_count"] == 54
+
+
+def test_every_stated_transition_is_kept():
+    stated = {(row["code"], target) for row in TABLE["states"] for target in row["transitions_stated"]}
+    assert len(stated) == TABLE["stated_edge_count"]
+    assert stated <= {(str(start), str(target)) for start, target in TRANSITIONS}
+
+
+@pytest.mark.req("R-SM-25")
+@pytest.mark.parametrize("edge", TABLE["diagram_only_edges"], ids=lambda edge: edge["to"])
+def test_a_shortcut_of_the_diagram_is_walked_through_committed(edge):
+    assert (edge["from"], edge["to"]) not in TRANSITIONS
+    assert {(edge["from"], "COMMITTED"), ("COMMITTED", edge["to"])} <= TRANSITIONS
+
+
+def test_the_states_that_block_a_repeat_are_those_of_the_table():
+    assert sorted(BLOCKS_REPEAT) == sorted(TABLE["blocks_duplicate_mutation"])
+
+
+@pytest.mark.parametrize(
+    "edge", TABLE["edge_guards"] + TABLE["extension_edges"], ids=lambda e: f"{e['from']}-{e['to']}"
+)
+def test_every_guard_of_the_table_has_its_grounds(edge):
+    assert NEEDS[State(edge["from"]), State(edge["to"])]
+
+
+def test_grounds_are_asked_on_legal_transitions_only():
+    assert set(NEEDS) <= TRANSITIONS
+
+
+def test_the_ends_are_exactly_these():
+    assert sorted(TERMINAL) == ["ABANDONED", "COMPENSATED", "RECONCILED_SUCCESS", "ROLLED_BACK"]
+    assert {row["code"] for row in TABLE["states"] if row["terminal_kind"] == "hard"} == TERMINAL
+
+
+@pytest.mark.parametrize("pair", TABLE["distinctions"], ids="-".join)
+def test_states_that_must_not_be_confused_have_different_ways_in_or_out(pair):
+    one, other = (
+        {("in", start) for start, target in TRANSITIONS if target == state}
+        | {("out", target) for start, target in TRANSITIONS if start == state}
+        for state in pair
+    )
+    assert one != other
+
+
+# Steps
+
+
+@pytest.mark.req("R-SM-01", "R-SM-02", "R-SM-03", "R-SM-04", "R-SM-05", "R-SM-06", "R-SM-07", "R-SM-08")
+@pytest.mark.req("R-SM-09", "R-SM-11", "R-SM-12", "R-SM-13", "R-SM-15", "R-SM-16")
+@pytest.mark.parametrize(("start", "target"), PAIRS, ids=lambda state: str(state))
+def test_every_pair_of_states_moves_or_is_refused(start, target):
+    if (start, target) in TRANSITIONS or start is target:
+        assert step("action", start, target, by="person", grounds=EVERY_GROUND) == target
+    else:
+        with pytest.raises(IllegalTransition):
+            step("action", start, target, by="person", grounds=EVERY_GROUND)
+
+
+@pytest.mark.parametrize(("start", "target"), sorted(NEEDS), ids=lambda state: str(state))
+def test_each_ground_that_is_missing_stops_the_step(start, target):
+    needed = NEEDS[start, target]
+    assert step("action", start, target, by="person", grounds=needed) == target
+    for missing in needed:
+        with pytest.raises(GroundsMissing, match=missing):
+            step("action", start, target, by="person", grounds=EVERY_GROUND - {missing, STANDS_FOR.get(missing)})
+
+
+def test_of_what_changes_nothing_no_reading_is_asked_and_nothing_else_is_spared():
+    read = NEEDS[State.PENDING, State.COMMITTED] - {Ground.DECISIVE_READ} | {Ground.CHANGES_NOTHING}
+    assert step("action", State.PENDING, State.COMMITTED, by="system", grounds=read) == State.COMMITTED
+    with pytest.raises(GroundsMissing, match="effect_or_claim"):
+        step("action", State.PENDING, State.COMMITTED, by="system", grounds=frozenset({Ground.CHANGES_NOTHING}))
+
+
+STAGES = [
+    ("no validation", "PROPOSED", "EXECUTING", EVERY_GROUND),
+    ("no approval, freeze or hash asked about", "VALIDATED", "EXECUTING", EVERY_GROUND - {Ground.RELEASED}),
+    ("no attempt on record", "VALIDATED", "PENDING", EVERY_GROUND),
+    ("no answer on record", "EXECUTING", "RECONCILED_SUCCESS", EVERY_GROUND),
+    (
+        "no reading of the right source",
+        "PENDING",
+        "COMMITTED",
+        EVERY_GROUND - {Ground.DECISIVE_READ, Ground.CHANGES_NOTHING},
+    ),
+    ("no comparison", "PENDING", "RECONCILED_SUCCESS", EVERY_GROUND),
+    ("no predicate that holds", "COMMITTED", "RECONCILED_SUCCESS", EVERY_GROUND - {Ground.PREDICATES_HOLD}),
+]
+
+
+@pytest.mark.req("R-CX-02")
+@pytest.mark.parametrize(("skipped", "start", "target", "grounds"), STAGES, ids=[each[0] for each in STAGES])
+def test_no_stage_between_a_proposal_and_its_success_can_be_left_out(skipped, start, target, grounds):
+    with pytest.raises((IllegalTransition, GroundsMissing)):
+        step("action", start, target, by="person", grounds=grounds)
+
+
+@pytest.mark.req("R-SM-18")
+@pytest.mark.parametrize("by", ["agent", "executor", "operator", "auditor", "system", ""])
+@pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
+def test_only_a_person_takes_an_action_out_of_review(target, by):
+    with pytest.raises(GroundsMissing, match="person"):
+        step("action", "REVIEW_REQUIRED", target, by=by, grounds=EVERY_GROUND)
+
+
+@pytest.mark.req("R-SM-18", "R-SM-19")
+@pytest.mark.parametrize("target", [target for start, target in MOVES if start is State.REVIEW_REQUIRED])
+def test_a_person_needs_reason_and_evidence_to_end_a_review(target):
+    assert Ground.REASON_AND_EVIDENCE in NEEDS[State.REVIEW_REQUIRED, target]
+
+
+@pytest.mark.req("R-SM-10")
+@pytest.mark.parametrize("target", ["VALIDATED", "PROPOSED"])
+def test_a_failed_action_is_retried_by_policy_only(target):
+    with pytest.raises(GroundsMissing):
+        step("action", "FAILED", target, by="system")
+    assert step("action", "FAILED", target, by="system", grounds=frozenset({Ground.RETRY_ALLOWED})) == target
+
+
+@pytest.mark.req("R-SM-14")
+def test_compensated_is_reached_by_a_verified_compensation_only():
+    ways = {(start, target) for start, target in TRANSITIONS if target is State.COMPENSATED}
+    assert {way: NEEDS[way] for way in ways} == {
+        (State.COMPENSATING, State.COMPENSATED): {Ground.COMPENSATION_VERIFIED}
+    }
+
+
+def test_success_always_rests_on_predicates_that_hold():
+    ways = [way for way in TRANSITIONS if way[1] is State.RECONCILED_SUCCESS]
+    assert len(ways) == 4
+    assert all(Ground.PREDICATES_HOLD in NEEDS[way] for way in ways)
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINES))
+@pytest.mark.parametrize("target", [None, "same"])
+def test_an_event_that_moves_nothing_is_legal_in_every_state(kind, target):
+    for state in states(kind):
+        assert step(kind, state, state if target else None, by="system") == state
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINES))
+@pytest.mark.parametrize("target", [None, ""])
+def test_nothing_happens_to_what_does_not_exist(kind, target):
+    with pytest.raises(IllegalTransition, match="must be created"):
+        step(kind, "", target, by="system")
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINES))
+def test_every_pair_of_every_machine_moves_or_is_refused(kind):
+    everything = sorted(states(kind) | {"", "NO_SUCH_STATE"})
+    for start, target in product(everything, everything):
+        if (start, target) in MACHINES[kind] or (start == target and start in states(kind)):
+            assert step(kind, start, target, by="person", grounds=EVERY_GROUND) == target
+        else:
+            with pytest.raises(IllegalTransition):
+                step(kind, start, target, by="person", grounds=EVERY_GROUND)
+
+
+def test_a_step_answers_in_plain_text():
+    assert type(step("action", "PROPOSED", State.VALIDATED, by="system")) is str
+
+
+# What can be reached
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINES))
+def test_every_state_can_be_reached(kind):
+    assert reached(kind) == states(kind)
+
+
+@pytest.mark.parametrize("kind", sorted(MACHINES))
+def test_a_subject_begins_in_one_way_and_an_approval_and_a_contract_in_two(kind):
+    """An approval is asked at once, or after its target was read; a weaker contract waits for a second person."""
+    begun = {target for start, target in MACHINES[kind] if start == ""}
+    two = {"approval": {"PREPARING", "REQUESTED"}, "contract": {"REGISTERED", "PENDING"}}
+    assert begun == two[kind] if kind in two else len(begun) == 1
+
+
+def test_success_is_never_one_step_from_the_tool():
+    before = {start for start, target in TRANSITIONS if target is State.RECONCILED_SUCCESS}
+    assert before == {State.COMMITTED, State.UNKNOWN, State.FORWARD_RECOVERY, State.REVIEW_REQUIRED}
+
+
+# Replays
+
+
+@st.composite
+def lives(draw, kind="action"):
+    """A legal run of events from the beginning, stays included."""
+    run, here = [], ""
+    for _ in range(draw(st.integers(1, 25))):
+        ways = sorted(target for start, target in MACHINES[kind] if start == here) + ([here] if here else [])
+        target = draw(st.sampled_from(ways))
+        run.append((here, target))
+        here = target
+    return run
+
+
+@given(st.sampled_from(sorted(MACHINES)).flatmap(lambda kind: st.tuples(st.just(kind), lives(kind))))
+def test_a_legal_life_replays_to_where_it_ended(life):
+    kind, run = life
+    assert replay(kind, run) == run[-1][1]
+
+
+@given(lives(), st.data())
+def test_a_replay_finds_a_changed_state(run, data):
+    place = data.draw(st.integers(0, len(run) - 1))
+    start, target = run[place]
+    other = data.draw(st.sampled_from([state for state in State if state not in (target, start)]))
+    damaged = [*run[:place], (start, other), *run[place + 1 :]]
+    if (start, other) not in MACHINES["action"] or place + 1 < len(run):
+        with pytest.raises(IllegalTransition, match="Event"):
+            replay("action", damaged)
+    else:
+        assert replay("action", damaged) != run[-1][1]
+
+
+@given(lives(), st.data())
+def test_a_replay_finds_a_move_that_was_cut_out(run, data):
+    moves = [number for number, (start, target) in enumerate(run[:-1]) if start != target]
+    place = data.draw(st.sampled_from(moves or [0]))
+    if moves:
+        with pytest.raises(IllegalTransition, match=f"Event {place + 1} "):
+            replay("action", run[:place] + run[place + 1 :])
+
+
+def test_nothing_replays_to_nothing():
+    assert replay("action", []) == ""
+
+
+@pytest.mark.parametrize(
+    "run", [[("", "")], [("X", "X")], [("PROPOSED", "VALIDATED")], [("", "PROPOSED"), ("", "PROPOSED")]], ids=repr
+)
+def test_a_life_that_does_not_begin_is_refused(run):
+    with pytest.raises(IllegalTransition, match="Event"):
+        replay("action", run)

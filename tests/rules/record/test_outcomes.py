@@ -1,0 +1,80 @@
+"""Outcomes: one word for how an action stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ledger.record.rules.lifecycle import State
+from ledger.record.rules.outcomes import BY_STATE, WORDS, Outcome, outcome_of
+from tests.support.standings import EXAMPLES, Standing
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def word(state: State, reached_by: str = "", **changes) -> str:
+    return WORDS[outcome_of(replace(Standing(state, reached_by), **changes))]
+
+
+def test_every_outcome_has_a_word_of_its_own():
+    assert set(WORDS) == set(EXAMPLES) == set(Outcome)
+    assert len(set(WORDS.values())) == len(Outcome)
+    assert set(BY_STATE) == set(State)
+
+
+@pytest.mark.parametrize(
+    ("reached_by", "said"),
+    [
+        ("rejected", "Rejected"),
+        ("changes_requested", "Changes requested"),
+        ("superseded", "Replaced"),
+        ("approval_expired", "Expired"),
+        ("validation_failed", "Blocked by the gate"),
+        ("preflight_refused", "Blocked by the gate"),
+        ("cancelled", "Cancelled"),
+        ("failed_by_review", "Settled as failed"),
+        ("attested_absent", "Attested as not done (not verified)"),
+        ("failed", "Failed"),
+    ],
+)
+def test_what_came_to_nothing_says_why(reached_by: str, said: str):
+    assert word(State.FAILED, reached_by) == said
+
+
+def test_only_a_reading_makes_a_success_verified():
+    assert word(State.RECONCILED_SUCCESS, "reconciled") == "Verified"
+    assert word(State.RECONCILED_SUCCESS, "attested_present") == "Attested (not verified)"
+
+
+def test_a_reversal_that_rests_on_a_persons_word_is_not_told_as_verified():
+    assert word(State.COMPENSATED, "compensated") == "Compensated"
+    assert word(State.COMPENSATED, "compensation_attested") == "Compensated (attested, not verified)"
+    assert word(State.RECONCILED_SUCCESS, "compensated", reversed=True) == "Compensated"
+    assert (
+        word(State.RECONCILED_SUCCESS, "compensation_attested", reversed=True) == WORDS[Outcome.COMPENSATED_AS_ATTESTED]
+    )
+
+
+def test_a_contradiction_outweighs_every_other_outcome():
+    for state in State:
+        assert word(state, "attested_present", contradicted=True, reversed=True) == "Contradicted"
+
+
+def test_a_read_is_answered_and_nothing_more():
+    assert word(State.RECONCILED_SUCCESS, "reconciled", side_effect_class="READ_ONLY") == "Answered"
+    assert word(State.RECONCILED_SUCCESS, "attested_present", side_effect_class="READ_ONLY") != "Answered"
+
+
+def test_what_waits_for_people_is_told_apart_from_what_may_run():
+    assert word(State.VALIDATED, "validated") == "Waiting for approval"
+    assert word(State.VALIDATED, "approval_granted") == "Approved, ready to run"
+    assert word(State.VALIDATED, "approval_asked_again") == "Waiting for approval"
+    assert word(State.VALIDATED, "validated", approval_id=None) == "Ready to run"
+
+
+def test_the_docs_have_each_outcome_with_its_word():
+    listed = (ROOT / "docs" / "api.md").read_text()
+    for outcome, word in WORDS.items():
+        assert f"| `{outcome}` | {word} |" in listed

@@ -1,0 +1,224 @@
+"""Every sentence that the product can say of an action, in every state, by every way there, with every discrepancy.
+
+"Verified", "confirmed", "done" and "completed" stand only where a reading of the system of record settled it: on the
+page (badge, headline, axes), in the table and the API, in the report, the model context and the summary, at the guard,
+in the narrative and in notices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+import pytest
+
+from console.notifications.messages import SAID
+from console.web import labels
+from console.web.event_labels import Said, sentence
+from ledger.catalogue.rules.remedies import Relation
+from ledger.record.rules.lifecycle import SETTLING, State
+from ledger.record.rules.outcomes import WORDS, Outcome, outcome_of, outcome_of_step
+from reviews.reconciliation.rules.discrepancies import Discrepancy
+from reviews.reporting.rules.context import Item, Scene, context
+from reviews.reporting.rules.recovery_report import Part, PartOutcome, Recovery, Stage
+from reviews.reporting.rules.report import FAMILIES, Code, Family, Report, axes, headline, report
+from reviews.reporting.rules.summary import summary
+from reviews.rules.guard.codes import Kind, Violation, violation_of
+from reviews.rules.guard.correcting.frames import told, unevidenced
+from reviews.rules.guard.records import Record
+from reviews.verification.rules.steps import KINDS
+from tests.rules.reporting.test_report import in_state
+from tests.rules.runs import LATER, LEDGER
+from tests.support.standings import Standing, every_standing
+
+CLAIM = re.compile(r"\b(verified|confirmed|done|completed|complete)\b", re.I)
+DENIED = re.compile(
+    r"(?:not|no|never|without|un|nothing)\b[^.;:]{0,40}?\b(?:verified|confirmed|done|completed|complete)\b"
+    r"|until [^.;:]{0,20}verified|before anything else is done|unverified|unconfirmed|No completion was confirmed"
+    r"|no reading verified",
+    re.I,
+)
+IN_PART = re.compile(r"\bdone in part\b|\bpartially completed\b|\bverified in part\b", re.I)
+LABELS = re.compile(r"Completed so far:|VERIFIED RECONCILIATION IN PROGRESS")
+DISCREPANCIES = (None, *Discrepancy)
+PARTS = (Part("euros", PartOutcome.APPLIED), Part("pounds", PartOutcome.NOT_APPLIED))
+SETTLED_BY_READING = {
+    Outcome.VERIFIED,
+    Outcome.COMPENSATED,
+    Outcome.ROLLED_BACK,
+}
+
+
+@cache
+def claims(text: str) -> list[str]:
+    """What a sentence claims to be so, once what it denies is taken out."""
+    for known in (DENIED, IN_PART, LABELS):
+        text = known.sub(" ", text)
+    return CLAIM.findall(text)
+
+
+def entries(standing: Standing) -> Iterator[dict]:
+    """The entries that an action may have in its state, with each discrepancy."""
+    allowed = LEDGER[standing.state]
+    for execution, verification, found in product(allowed["execution"], allowed["verification"], DISCREPANCIES):
+        entry = in_state(standing.state, execution=execution, verification=verification, finding=found)
+        entry["side_effect_class"] = standing.side_effect_class
+        if standing.reversed:
+            entry["reconciliation"]["status"] = "COMPENSATED"
+        yield entry
+
+
+def reports(standing: Standing, entry: dict) -> Iterator:
+    partial = entry["reconciliation"]["discrepancy_class"] == Discrepancy.PARTIAL_APPLICATION
+    recoveries = (None, *(Recovery(relation, stage) for relation in Relation for stage in Stage))
+    recovering = FAMILIES[outcome_of(standing)] in {Family.RUNNING, Family.PARTIAL}
+    for level, recovery in product((0, 3, 4), recoveries if recovering else (None,)):
+        yield report(
+            standing.state,
+            entry,
+            trust_level=level,
+            contradicted=standing.contradicted,
+            outcome=outcome_of(standing),
+            recovery=recovery,
+            parts=PARTS if partial else (),
+        )
+
+
+def said_of(standing: Standing, entry: dict) -> Iterator[tuple[str, str]]:
+    """Each surface with its sentence."""
+    outcome = outcome_of(standing)
+    discrepancy = entry["reconciliation"]["discrepancy_class"] or ""
+    yield "badge, list and table", labels.outcome(standing)
+    yield "API", str(outcome).replace("_", " ")
+    yield "headline", headline(standing.state, entry, outcome=outcome)
+    shown = axes(standing.state, entry, outcome=outcome, approval="CONSUMED" if standing.approval_id else None)
+    yield "axes", f"{shown.decision.text}; {shown.effect.text}"
+    if outcome_of_step(str(standing.state), standing.reached_by) not in SETTLED_BY_READING:
+        yield "narrative", sentence(Said(kind=standing.reached_by, who="Reviewer", detail={}, entry=entry))
+        yield "timeline", labels.step("action", standing.reached_by, str(standing.state))
+    for found in set(reports(standing, entry)):
+        yield from told_by(standing.state, standing.contradicted, standing.reversed, found, discrepancy)
+
+
+@cache
+def told_by(state: State, contradicted: bool, taken_back: bool, found: Report, discrepancy: str) -> tuple:
+    """What is made of a report, each surface with its sentence."""
+    standing = Standing(state, contradicted=contradicted, reversed=taken_back)
+    return tuple(_told_by(standing, found, discrepancy))
+
+
+def _told_by(standing: Standing, found: Report, discrepancy: str) -> Iterator[tuple[str, str]]:
+    yield "report", f"{found.text} {found.code.replace('_', ' ')}"
+    item = Item(
+        action_id="a-1",
+        tool="issue_refund",
+        target="order/1",
+        state=standing.state,
+        report=found,
+        as_of=LATER,
+        contradicted=standing.contradicted,
+        discrepancy=discrepancy,
+    )
+    yield "model context", "\n".join(context([item], Scene(), at=LATER).text.split("\n")[1:])
+    yield "task state", f"{item.rule.context} {item.rule.task_state} {item.rule.planning}"
+    yield "summary", " ".join(summary([item], Scene()).lines)
+    record = recorded(standing, found)
+    yield "guard", told(record, None)
+    if violation_of(Kind.DONE, record) is Violation.UNEVIDENCED:
+        yield "guard", unevidenced(record, None)
+
+
+def recorded(standing: Standing, found) -> Record:
+    state = State.COMPENSATED if standing.reversed else standing.state
+    return Record(
+        action_id="a-1",
+        tool="issue_refund",
+        target="order/1",
+        arguments={},
+        state=str(state),
+        completed=found.completed,
+        code=str(found.code),
+        text=found.text,
+        contradicted=standing.contradicted,
+        evidence=("re_1",),
+    )
+
+
+def is_settled_by_reading(standing: Standing, entry: dict) -> bool:
+    outcome = outcome_of(standing)
+    absent = outcome is Outcome.FAILED and entry["verification"]["status"] == "VERIFIED"
+    return absent or outcome in SETTLED_BY_READING
+
+
+@pytest.mark.req("R-RI-09", "R-RI-10")
+@pytest.mark.parametrize("state", State)
+def test_only_what_a_reading_settled_is_said_to_be_so(state: State):
+    for standing in every_standing():
+        if standing.state is not state:
+            continue
+        for entry in entries(standing):
+            if not is_settled_by_reading(standing, entry):
+                for surface, said in said_of(standing, entry):
+                    assert not claims(said), (surface, said, standing)
+
+
+@pytest.mark.parametrize("state", State)
+def test_completed_and_green_are_what_a_reading_settled_as_done(state: State):
+    """And a done-claim passes the guard for nothing else."""
+    for standing in every_standing():
+        if standing.state is not state:
+            continue
+        outcome = outcome_of(standing)
+        assert (FAMILIES[outcome] is Family.TRUE) == (outcome is Outcome.VERIFIED)
+        for entry in entries(standing):
+            effect = axes(standing.state, entry, outcome=outcome).effect
+            assert (effect.family is Family.TRUE) <= (outcome is Outcome.VERIFIED), (effect, standing)
+            for found in reports(standing, entry):
+                good = outcome in {Outcome.VERIFIED, Outcome.ANSWERED}
+                assert found.completed <= good, (found, standing)
+                borne_out = violation_of(Kind.DONE, recorded(standing, found)) is None
+                assert borne_out <= good, (found, standing)
+
+
+def test_what_a_person_settled_says_that_it_was_a_person_on_every_surface():
+    by_word = [each for each in every_standing() if outcome_of(each) in {Outcome.ATTESTED, Outcome.ATTESTED_ABSENT}]
+    assert by_word
+    for standing in by_word:
+        for entry in entries(standing):
+            if entry["execution"]["status"] == "NOT_EXECUTED":
+                continue
+            for surface, said in said_of(standing, entry):
+                if surface not in {"task state", "guard"}:
+                    assert re.search("attest|person", said, re.I), (surface, said)
+
+
+def test_no_name_of_an_outcome_or_of_an_event_claims_what_no_reading_settled():
+    assert {outcome for outcome, word in WORDS.items() if claims(word)} == {Outcome.VERIFIED}
+    of_readings = {"reconciled", "compensated", "rechecked"}
+    for kind in {*KINDS.values(), *SETTLING} - of_readings:
+        assert not claims(labels.event(kind)), labels.event(kind)
+
+
+def test_no_notice_tells_of_an_outcome_as_so():
+    for kind, said in SAID.items():
+        assert not claims(" ".join(said)), (kind, said)
+
+
+def test_the_walk_hears_a_claim_where_one_is_made():
+    """The words that it looks for are those that are said where a reading settled it."""
+    for outcome, standing in {outcome_of(each): each for each in every_standing()}.items():
+        if outcome in SETTLED_BY_READING - {Outcome.ROLLED_BACK}:
+            heard = [
+                surface for entry in entries(standing) for surface, said in said_of(standing, entry) if claims(said)
+            ]
+            assert "report" in heard, outcome
+    assert claims("Done, and confirmed in the system of record.") == ["Done", "confirmed"]
+    assert claims("It is done; not verified by a reading.") == ["done"]
+    assert not claims(report(State.FAILED, in_state(State.FAILED), trust_level=0).text)
+    assert Code.ATTESTED in set(Code)
+
+
+def test_a_comparison_that_failed_is_not_told_as_a_rollback_before_one_is_decided():
+    assert labels.step("action", "reconciliation_failed", "RECONCILIATION_FAILED") == "Not as intended"

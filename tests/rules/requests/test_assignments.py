@@ -1,0 +1,161 @@
+"""Working through the queue: claims, suggestions, threads, batches, and the limits against floods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from approvals.gate.rules import rate_limits
+from approvals.requests.rules import assignments, threads
+from approvals.voting.rules import batches
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MARA, PAUL, INES = uuid4(), uuid4(), uuid4()
+
+
+# Claims
+
+
+def test_a_claim_is_over_by_itself():
+    until = NOW + assignments.LIFE
+    assert assignments.standing(MARA, until, at=until - timedelta(seconds=1)) == assignments.Claim(MARA, until)
+    assert assignments.standing(MARA, until, at=until) is None
+    assert assignments.standing(None, None, at=NOW) is None
+
+
+def test_only_others_are_warned_of_a_claim():
+    claim = assignments.Claim(MARA, NOW)
+    assert assignments.of_another(claim, me=MARA) is None
+    assert assignments.of_another(claim, me=PAUL) == claim
+    assert assignments.of_another(None, me=PAUL) is None
+
+
+def test_who_has_least_to_do_is_suggested():
+    assert assignments.suggested([MARA, PAUL, INES], {MARA: 3, PAUL: 1, INES: 1}) == PAUL
+    assert assignments.suggested([MARA, PAUL], {MARA: 1}) == PAUL
+    assert assignments.suggested([], {}) is None
+
+
+# Threads
+
+MEMBERS = [
+    (MARA, "mara@orchid.example", "Mara Stein"),
+    (PAUL, "paul@orchid.example", "Paul Weiss"),
+    (INES, "ines.ruiz@orchid.example", "Ines Ruiz"),
+]
+
+
+@dataclass
+class Line:
+    kind: str
+    id: UUID
+    answers: UUID | None = None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@mara please look", [MARA]),
+        ("Ask @MaraStein, @paul@orchid.example and @mara.", [MARA, PAUL]),
+        ("(@ines.ruiz)", [INES]),
+        ("mail mara@orchid.example", []),
+        ("@@paul @nobody @", []),
+        ("a\n@paul\n", [PAUL]),
+    ],
+)
+def test_a_text_mentions_members_by_name(text, found):
+    assert threads.mentioned(text, threads.handles(MEMBERS)) == found
+
+
+def test_a_name_that_fits_two_mentions_neither():
+    known = threads.handles([*MEMBERS, (uuid4(), "mara@elsewhere.example", "Mara Klein")])
+    assert threads.mentioned("@mara", known) == []
+    assert threads.mentioned("@mara@orchid.example", known) == [MARA]
+
+
+def test_a_line_says_something_and_is_not_endless():
+    assert threads.checked("  Yes.\n") == "Yes."
+    with pytest.raises(threads.NothingSaid):
+        threads.checked(" \n ")
+    with pytest.raises(threads.TooLong, match="2000 are allowed"):
+        threads.checked("x" * 2001, longest=threads.LONGEST_ANSWER)
+
+
+def test_a_question_is_open_until_its_own_answer():
+    first, second = uuid4(), uuid4()
+    lines = [Line("question", first), Line("comment", uuid4()), Line("question", second)]
+    assert [line.id for line in threads.open_questions(lines)] == [first, second]
+    assert [line.id for line in threads.open_questions([*lines, Line("answer", uuid4(), first)])] == [second]
+
+
+# Batches
+
+ITEM = batches.Item(
+    id=uuid4(),
+    tool="write_note",
+    contract_digest="c",
+    policy_digest="p",
+    side_effect_class="LOW_RISK_INTERNAL",
+    reversibility="REVERSIBLE",
+    risk="LOW",
+    step_up="C",
+    allowed=True,
+    most=3,
+)
+
+
+def test_items_of_one_kind_and_low_risk_are_a_batch():
+    batches.checked([ITEM, replace(ITEM, id=uuid4()), replace(ITEM, id=uuid4(), step_up="B")])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"side_effect_class": "CRITICAL_MUTATION"}, "critical"),
+        ({"reversibility": "IRREVERSIBLE"}, "undone"),
+        ({"risk": "NORMAL"}, "risk"),
+        ({"risk": ""}, "risk"),
+        ({"step_up": "A"}, "passkey"),
+        ({"allowed": False}, "policy"),
+    ],
+)
+def test_what_matters_is_never_in_a_batch(change, said):
+    """B39: whatever the policy says, an item that is grave is decided on its own page."""
+    with pytest.raises(batches.NotForBatches, match=said):
+        batches.checked([ITEM, replace(ITEM, **change)])
+
+
+@pytest.mark.parametrize("change", [{"tool": "x"}, {"contract_digest": "x"}, {"policy_digest": "x"}])
+def test_items_of_another_kind_are_no_batch(change):
+    with pytest.raises(batches.NotOfOneKind):
+        batches.checked([ITEM, replace(ITEM, **change)])
+
+
+def test_a_batch_is_capped_by_its_policy_and_by_the_product():
+    with pytest.raises(batches.TooManyAtOnce, match="3 at most"):
+        batches.checked([replace(ITEM, id=uuid4()) for _ in range(4)])
+    with pytest.raises(batches.TooManyAtOnce, match="50 at most"):
+        batches.checked([replace(ITEM, id=uuid4(), most=1000) for _ in range(51)])
+    with pytest.raises(batches.NothingChosen):
+        batches.checked([])
+
+
+# Floods
+
+
+@pytest.mark.parametrize(("open_now", "most", "flood"), [(0, 1, False), (1, 1, True), (9, 0, False), (9, 10, False)])
+def test_an_agent_may_have_so_many_approvals_waiting(open_now, most, flood):
+    """B38: the next call of an agent that floods is refused."""
+    assert rate_limits.is_flood(open_now, most=most) is flood
+
+
+def test_nobody_votes_faster_than_they_can_read():
+    """B38: so many votes in a minute, and no more."""
+    given = [NOW - timedelta(seconds=second) for second in (1, 30, 59, 60, 90)]
+    rate_limits.check_pace(given, most=4, at=NOW)
+    with pytest.raises(rate_limits.TooManyVotes):
+        rate_limits.check_pace(given, most=3, at=NOW)
+    rate_limits.check_pace(given, most=0, at=NOW)

@@ -1,0 +1,144 @@
+"""The clock of an approval: what stops it, and that it goes on with what was left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from approvals.requests.rules import clocks
+from approvals.requests.rules.clocks import Stop, Why
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+NONE = timedelta(0)
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def frozen(begin: float, end: float | None = None) -> Stop:
+    return Stop(Why.FREEZE, NOON + minutes(begin), None if end is None else NOON + minutes(end))
+
+
+def asked(begin: float, end: float | None = None) -> Stop:
+    return Stop(Why.QUESTION, NOON + minutes(begin), None if end is None else NOON + minutes(end))
+
+
+def read(*stops: Stop, at: float, patience: timedelta = NONE) -> clocks.Clock:
+    return clocks.read(began=NOON, allowed=HOUR, stops=stops, patience=patience, at=NOON + minutes(at))
+
+
+def test_nothing_stops_a_clock_that_nothing_covers():
+    clock = read(at=20)
+    assert (clock.ran, clock.left, clock.ends_at) == (minutes(20), minutes(40), NOON + HOUR)
+    assert (clock.stopped_at, clock.is_over) == (None, False)
+
+
+def test_a_clock_that_has_run_out_says_when():
+    clock = read(at=90)
+    assert (clock.is_over, clock.ends_at, clock.ran) == (True, NOON + HOUR, HOUR)
+
+
+def test_a_freeze_stops_it_and_shows_what_is_left():
+    clock = read(frozen(10), at=500)
+    assert (clock.stopped_at, clock.why, clock.left) == (NOON + minutes(10), Why.FREEZE, minutes(50))
+    assert clock.ends_at == NOON + HOUR
+    assert clock.goes_on_at is None
+
+
+def test_after_the_lift_it_goes_on_with_the_time_that_was_left():
+    clock = read(frozen(10, 500), at=510)
+    assert (clock.stopped_at, clock.left) == (None, minutes(40))
+    assert clock.ends_at == NOON + minutes(550)
+
+
+def test_freezes_that_overlap_stop_it_once():
+    clock = read(frozen(10, 30), frozen(20, 40), frozen(25, 28), at=50)
+    assert clock.ran == minutes(20)
+
+
+def test_one_freeze_after_another_without_a_gap_is_one_stop():
+    assert read(frozen(10, 20), frozen(20), at=30).stopped_at == NOON + minutes(10)
+
+
+def test_what_was_over_before_the_freeze_stays_over():
+    clock = read(frozen(61), at=70)
+    assert (clock.is_over, clock.ends_at) == (True, NOON + HOUR)
+
+
+def test_a_freeze_that_stood_before_the_request_stops_it_from_the_beginning():
+    clock = read(frozen(-30, 15), at=20)
+    assert (clock.ran, clock.ends_at) == (minutes(5), NOON + minutes(75))
+
+
+def test_a_freeze_at_this_very_moment_stops_it_too():
+    clock = read(frozen(20), at=20)
+    assert (clock.stopped_at, clock.left) == (NOON + minutes(20), minutes(40))
+
+
+def test_a_question_stops_it_no_longer_than_the_policy_allows():
+    waits = read(asked(10), at=25, patience=minutes(30))
+    assert (waits.why, waits.stopped_at, waits.goes_on_at) == (Why.QUESTION, NOON + minutes(10), NOON + minutes(40))
+    assert (waits.ends_at, waits.latest) == (NOON + HOUR, NOON + minutes(90))
+    goes_on = read(asked(10), at=50, patience=minutes(30))
+    assert (goes_on.stopped_at, goes_on.ran) == (None, minutes(20))
+    over = read(asked(10), at=200, patience=minutes(30))
+    assert (over.is_over, over.ends_at) == (True, NOON + minutes(90))
+
+
+def test_a_policy_that_allows_nothing_lets_no_question_stop_it():
+    assert read(asked(10), at=20).stopped_at is None
+
+
+def test_several_questions_share_one_patience():
+    clock = read(asked(5, 15), asked(20, 40), at=45, patience=minutes(15))
+    assert clock.ran == minutes(30)
+
+
+def test_a_freeze_uses_up_no_patience():
+    clock = read(asked(10, 40), frozen(10, 30), at=40, patience=minutes(15))
+    assert clock.ran == minutes(10)
+
+
+def test_a_question_that_was_answered_before_a_freeze_leaves_the_freeze():
+    clock = read(asked(10, 20), frozen(15), at=30, patience=minutes(30))
+    assert (clock.why, clock.stopped_at, clock.goes_on_at) == (Why.FREEZE, NOON + minutes(10), None)
+
+
+stops = st.builds(
+    lambda why, begin, length: Stop(
+        why, NOON + minutes(begin), None if length is None else NOON + minutes(begin + length)
+    ),
+    st.sampled_from(list(Why)),
+    st.integers(-30, 200),
+    st.none() | st.integers(1, 90),
+)
+
+
+@given(st.lists(stops, max_size=5), st.integers(0, 90), st.integers(0, 300), st.integers(0, 120))
+def test_it_never_runs_backwards_and_never_longer_than_allowed(found, patience, at, later):
+    one = clocks.read(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at))
+    two = clocks.read(began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + minutes(at + later))
+    assert NONE <= one.ran <= two.ran <= HOUR
+    assert one.ran + one.left == HOUR
+    assert one.ends_at <= two.ends_at
+    if one.is_over:
+        assert two == one
+
+
+@given(st.lists(stops.filter(lambda stop: stop.why is Why.QUESTION), max_size=5), st.integers(0, 90))
+def test_questions_never_move_the_hard_limit(found, patience):
+    clock = clocks.read(
+        began=NOON, allowed=HOUR, stops=found, patience=minutes(patience), at=NOON + HOUR + minutes(patience)
+    )
+    assert clock.is_over
+    assert clock.ends_at <= NOON + HOUR + minutes(patience)
+
+
+@pytest.mark.parametrize("at", [0, -5])
+def test_a_clock_that_has_not_begun_has_all_of_its_time(at):
+    assert read(at=at).left == HOUR

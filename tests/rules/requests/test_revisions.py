@@ -1,0 +1,62 @@
+"""Revisions: what an edit changes, as a person sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from approvals.requests.rules.revisions import changes, summarise_changes
+
+BEFORE = {"amount": 1250, "currency": "EUR", "order_id": "EX-1001", "lines": [{"sku": "a"}, {"sku": "b"}]}
+
+
+def told(after):
+    return [(each.path, each.old, each.new) for each in changes(BEFORE, after)]
+
+
+def test_the_same_payload_changes_nothing():
+    assert told(dict(BEFORE)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "change"),
+    [
+        ({"amount": 1000}, ("/amount", "1250", "1000")),
+        ({"amount": "1250"}, ("/amount", "1250", "1250")),
+        ({"note": "now"}, ("/note", None, "now")),
+        ({"lines": [{"sku": "a"}, {"sku": "c"}]}, ("/lines/1/sku", "b", "c")),
+        ({"order_id": "EX-100\u0031\u200b"}, ("/order_id", "EX-1001", "EX-1001⟦U+200B⟧")),
+        ({"currency": None}, ("/currency", "EUR", "null (null)")),
+    ],
+)
+def test_every_field_that_differs_is_told_with_both_sides(after, change):
+    assert told(BEFORE | after) == [change]
+
+
+def test_what_went_is_told_too():
+    assert told({name: value for name, value in BEFORE.items() if name != "currency"}) == [("/currency", "EUR", None)]
+
+
+def test_folding_hides_no_change():
+    long = {"text": "x" * 5000}
+    (change,) = changes(long, {"text": "x" * 4999 + "y"})
+    assert change.old != change.new
+
+
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        ({"amount": 1000}, "amount 12.50 EUR → 10.00 EUR"),
+        ({"lines": [{"sku": "a"}, {"sku": "c"}]}, "lines.1.sku b → c"),
+        ({"note": "now"}, "note (none) → now"),
+        ({"note": "x" * 100}, f"note (none) → {'x' * 60}…"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "a (none) → 1; b (none) → 2; c (none) → 3; 2 more fields"),
+        ({}, ""),
+    ],
+)
+def test_what_changed_is_said_in_one_line(after, line):
+    assert summarise_changes(BEFORE, BEFORE | after) == line
+
+
+def test_an_amount_in_a_list_is_read_with_the_currency_beside_it():
+    before, after = ({"items": [{"amount": amount, "currency": "JPY"}]} for amount in (900, 800))
+    assert summarise_changes(before, after) == "items.0.amount 900 JPY → 800 JPY"

@@ -1,0 +1,88 @@
+"""Rows rebuilt from events: what is named, and what an erased or an older event leaves open."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from ledger.record.rules.envelope import Envelope
+from ledger.verification.rules.rebuilding import Happened, RecordTable, at, changes, creates, fixed, said, state
+from tests.support.builders import AT
+
+SUBJECT = str(uuid4())
+THINGS = RecordTable(
+    model="things",
+    subjects=("thing",),
+    events={"made": creates(name=said("name"), made_at=at, gone=fixed(None)), "renamed": changes(name=said("name"))},
+    always={"state": state},
+)
+LINKS = RecordTable(
+    model="links",
+    subjects=("thing",),
+    place="thing_id",
+    key=("kind", "to"),
+    events={"linked": creates(lambda event: ("one", event.said("to")), at=at)},
+)
+
+
+def event(kind, detail, seq=1):
+    return Happened(
+        envelope=Envelope(
+            origin="o",
+            id=str(uuid4()),
+            kind=kind,
+            subject_kind="thing",
+            subject_id=SUBJECT,
+            seq=seq,
+            prev=None,
+            from_state="",
+            to_state="OPEN",
+            actor_kind="system",
+            actor_id=str(uuid4()),
+            at=AT,
+        ),
+        detail=detail,
+    )
+
+
+def fault(table, events, *stored):
+    rows = {}
+    for each in events:
+        table.take(rows, each)
+    return table.fault(rows, stored)
+
+
+def row(**changed):
+    return {"id": SUBJECT, "name": "b", "made_at": AT, "gone": None, "state": "OPEN"} | changed
+
+
+MADE = [event("made", {"name": "a"}), event("renamed", {"name": "b"}, 2)]
+
+
+def test_a_row_that_is_as_its_events_say_has_no_fault():
+    assert fault(THINGS, MADE, row()) is None
+
+
+def test_what_differs_is_missing_or_was_never_made_is_named():
+    assert fault(THINGS, MADE, row(name="a")) == "its row in things has another name than its events say."
+    assert fault(THINGS, MADE) == "its row in things is missing."
+    other = str(uuid4())
+    assert fault(THINGS, MADE, row(), row(id=other)) == f"no event made its row {other} in things."
+    assert fault(THINGS, [], row()) == f"no event made its row {SUBJECT} in things."
+
+
+def test_of_an_erased_event_only_the_envelope_is_compared():
+    erased = [event("made", None)]
+    assert fault(THINGS, erased, row(name="")) is None
+    assert fault(THINGS, erased, row(state="DONE")) == "its row in things has another state than its events say."
+
+
+def test_what_an_older_event_left_unsaid_is_not_compared():
+    assert fault(THINGS, [event("made", {})], row(name="whatever")) is None
+
+
+def test_which_row_an_erased_event_made_is_not_known_any_more():
+    stored = {"thing_id": SUBJECT, "kind": "one", "to": "x", "at": AT}
+    assert fault(LINKS, [event("linked", {"to": "x"})], stored) is None
+    assert fault(LINKS, [event("linked", {"to": "x"})]) == "its row in links is missing."
+    assert fault(LINKS, [event("linked", None)], stored) is None
+    assert fault(LINKS, [event("linked", None)]) is None

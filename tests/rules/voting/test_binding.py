@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from approvals.voting.rules import binding
+from approvals.voting.rules.binding import Coverage, Current, Seen, Verdict, Vote, Voter
+from ledger.record.rules.canonical import canonical, parse
+from ledger.record.rules.proof_classes import is_as_strong
+from ledger.record.rules.refusals import Refused
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+COVERAGE = Coverage(
+    installation="https://console.example",
+    environment="production",
+    tenant="t-1",
+    approval_id="p-1",
+    action_id="a-1",
+    revision=1,
+    payload_hash="11" * 32,
+    payload_commitment="1a" * 32,
+    payload_length=42,
+    evidence_commitment="1b" * 32,
+    tool="issue_refund",
+    tool_version="1.2.0",
+    contract_digest="22" * 32,
+    target_resource="charge/ch_1",
+    precondition="2b" * 32,
+    side_effect_class="HIGH_RISK_EXTERNAL",
+    reversibility="IRREVERSIBLE",
+    amount="12500",
+    currency="EUR",
+    max_uses=1,
+    agent="agent-actor",
+    agent_version="3",
+    run_id="run-1",
+    session_pin="33" * 32,
+    on_behalf_of="key-owner",
+    policy="approval",
+    policy_version="7",
+    policy_digest="44" * 32,
+    policy_row="IRREVERSIBLE",
+    quorum_digest="4a" * 32,
+    step_up="C",
+    preflight_digest="4b" * 32,
+    rendering_digest="55" * 32,
+    renderer="fields-1",
+    locale="en-gb",
+)
+VOTE = Vote(
+    statement_id="st-1",
+    nonce="77" * 32,
+    voter="person-1",
+    person="human-1",
+    role="reviewer",
+    groups=("finance", "reviewers"),
+    delegated_by="",
+    verdict=Verdict.APPROVE,
+    reason_commitment="66" * 32,
+    evidence_class="C",
+    credential_id="",
+    rp_id="",
+    issued_at=NOW,
+    not_before=NOW,
+    expires_at=NOW + timedelta(minutes=15),
+    log_origin="console.example/counterfoil/1",
+    log_size=120,
+    log_root="88" * 32,
+)
+VOTER = Voter(actor="person-1", roles=frozenset({"reviewer"}), evidence_class="C")
+SEEN = Seen(payload_hash=COVERAGE.payload_hash, rendering_digest=COVERAGE.rendering_digest)
+CURRENT = Current(
+    payload_hash=COVERAGE.payload_hash,
+    contract_digest=COVERAGE.contract_digest,
+    policy_digest=COVERAGE.policy_digest,
+    frozen=False,
+)
+
+
+# The statement
+
+
+def test_reading_a_statement_gives_what_was_written():
+    assert binding.read_statement(binding.statement(COVERAGE, VOTE)) == (COVERAGE, VOTE)
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+    st.sampled_from(Verdict),
+    st.datetimes(min_value=datetime(2000, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+)
+def test_reading_undoes_writing_for_any_text_verdict_and_time(text, verdict, at):
+    coverage = replace(COVERAGE, target_resource=text)
+    vote = replace(VOTE, voter=text, verdict=verdict, issued_at=at)
+
+    assert binding.read_statement(binding.statement(coverage, vote)) == (coverage, vote)
+
+
+def test_a_statement_from_before_evidence_is_read_as_one_without():
+    """Whoever was asked before an update may still answer after it."""
+    before = binding.statement(COVERAGE, VOTE, version=2)
+    assert "evidence_commitment" not in parse(before)["covers"]
+    assert binding.read_statement(before) == (replace(COVERAGE, evidence_commitment=""), VOTE)
+
+
+def other_than(name):
+    return 2 if isinstance(getattr(COVERAGE, name), int) else "other"
+
+
+COVERED = [field.name for field in fields(Coverage)]
+
+
+@pytest.mark.req("R-AP-05", "R-AP-06")
+@pytest.mark.parametrize("name", COVERED)
+def test_any_changed_field_of_the_coverage_is_another_statement(name):
+    """B1: one test per field of the coverage."""
+    changed = replace(COVERAGE, **{name: other_than(name)})
+
+    assert binding.statement(changed, VOTE) != binding.statement(COVERAGE, VOTE)
+    assert binding.coverage_digest(changed) != binding.coverage_digest(COVERAGE)
+
+
+@pytest.mark.req("R-AP-05", "R-AP-06")
+@pytest.mark.parametrize("name", COVERED)
+def test_a_statement_about_anything_else_than_what_holds_now_is_refused(name):
+    """B1: any single bound field changed between the statement and the vote."""
+    changed = replace(COVERAGE, **{name: other_than(name)})
+    codes = {"payload": "PAYLOAD_CHANGED", "contract": "CONTRACT_CHANGED", "rendering": "RENDERING_CHANGED"}
+    codes |= {"renderer": "RENDERING_CHANGED", "locale": "RENDERING_CHANGED"}
+    wanted = "POLICY_CHANGED" if name == "policy_digest" else codes.get(name.split("_")[0], "STATEMENT_CHANGED")
+
+    binding.check_covered(COVERAGE, COVERAGE)
+    for said, now in ((COVERAGE, changed), (changed, COVERAGE)):
+        with pytest.raises(Refused) as refusal:
+            binding.check_covered(said, now)
+        assert (refusal.value.code, refusal.value.status) == (wanted, 409)
+
+
+def test_a_statement_names_every_part_that_must_be_bound():
+    """B1: the column Statement of the table of bound fields."""
+    said = parse(binding.statement(COVERAGE, VOTE))
+
+    assert (said["domain"], said["version"], said["type"]) == ("counterfoil-approval-statement", 3, "vote")
+    assert said["payload"] == {"media_type": "application/json", "canonicalisation": "RFC 8785, integers only"}
+    assert set(said) == {"domain", "version", "type", "covers", "payload", "vote"}
+    assert set(said["covers"]) == set(COVERED)
+    assert set(said["vote"]) == {field.name for field in fields(Vote)} | {"meaning"}
+
+
+DENIALS = [Verdict.REJECT, Verdict.REQUEST_CHANGES]
+
+
+@pytest.mark.parametrize("verdict", DENIALS)
+@pytest.mark.parametrize("evidence_class", ["A", "B", "C", "D"])
+def test_saying_no_is_never_blocked_by_step_up(verdict, evidence_class):
+    strict, voter = replace(COVERAGE, step_up="A"), replace(VOTER, evidence_class=evidence_class)
+
+    vote(coverage=strict, voter=voter, verdict=verdict, reason="No.")
+
+
+@pytest.mark.parametrize("evidence_class", ["", "E", "AB", "d"])
+def test_a_no_without_even_a_session_does_not_count(evidence_class):
+    with pytest.raises(binding.StepUpRequired):
+        vote(voter=replace(VOTER, evidence_class=evidence_class), verdict=Verdict.REJECT, reason="No.")
+
+
+@pytest.mark.parametrize(("evidence_class", "step_up"), [("D", "C"), ("C", "B"), ("C", "A"), ("B", "A"), ("", "C")])
+def test_an_approval_is_as_strong_as_the_policy_asks_or_none(evidence_class, step_up):
+    with pytest.raises(binding.StepUpRequired):
+        vote(coverage=replace(COVERAGE, step_up=step_up), voter=replace(VOTER, evidence_class=evidence_class))
+
+
+def test_a_page_that_says_what_it_covered_is_held_to_all_of_it():
+    """B1, B37: a stale tab."""
+    vote(seen=replace(SEEN, covers=binding.coverage_digest(COVERAGE)))
+    with pytest.raises(binding.StatementChanged):
+        vote(seen=replace(SEEN, covers=binding.coverage_digest(replace(COVERAGE, precondition="other"))))
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Vote)])
+def test_any_changed_field_of_the_vote_is_another_statement(name):
+    others = {
+        "verdict": Verdict.REJECT,
+        "groups": ("reviewers",),
+        "issued_at": NOW - timedelta(1),
+        "not_before": NOW - timedelta(1),
+        "expires_at": NOW + timedelta(1),
+        "log_size": 121,
+    }
+    changed = replace(VOTE, **{name: others.get(name, "other")})
+
+    assert binding.statement(COVERAGE, changed) != binding.statement(COVERAGE, VOTE)
+
+
+def test_a_statement_says_what_the_signature_means():
+    said = parse(binding.statement(COVERAGE, VOTE))
+
+    assert said["domain"] == "counterfoil-approval-statement"
+    assert "authorise" in said["vote"]["meaning"]
+    assert set(binding.MEANING) == set(Verdict)
+
+
+def damaged_statements():
+    said = parse(binding.statement(COVERAGE, VOTE))
+    yield b""
+    yield b"{}"
+    yield b"[]"
+    yield b"null"
+    yield binding.statement(COVERAGE, VOTE) + b" "
+    yield canonical(said | {"domain": "other"})
+    yield canonical(said | {"version": 1})
+    yield canonical(said | {"version": 2})
+    yield canonical(said | {"version": 4})
+    yield canonical(said | {"type": "grant"})
+    yield canonical(said | {"vote": said["vote"] | {"groups": "reviewers"}})
+    yield canonical(said | {"vote": said["vote"] | {"groups": [1]}})
+    yield canonical(said | {"vote": said["vote"] | {"log_size": "120"}})
+    yield canonical(said | {"covers": said["covers"] | {"max_uses": True}})
+    yield canonical(said | {"extra": 1})
+    yield canonical(said | {"covers": said["covers"] | {"extra": "1"}})
+    yield canonical(said | {"covers": {}})
+    yield canonical(said | {"covers": said["covers"] | {"revision": "1"}})
+    yield canonical(said | {"covers": said["covers"] | {"revision": True}})
+    yield canonical(said | {"covers": said["covers"] | {"tenant": 1}})
+    yield canonical(said | {"covers": []})
+    yield canonical(said | {"vote": said["vote"] | {"voter": 1}})
+    yield canonical(said | {"vote": said["vote"] | {"extra": "1"}})
+    yield canonical(said | {"vote": said["vote"] | {"verdict": "maybe"}})
+    yield canonical(said | {"vote": said["vote"] | {"verdict": "reject"}})
+    yield canonical(said | {"vote": said["vote"] | {"meaning": "I have not looked."}})
+    yield canonical(said | {"vote": said["vote"] | {"issued_at": "2030-01-01T12:00:00Z"}})
+    yield canonical(said | {"vote": said["vote"] | {"issued_at": "2030-01-01T12:00:00"}})
+    yield canonical(said | {"vote": said["vote"] | {"issued_at": "now"}})
+
+
+@pytest.mark.parametrize("data", list(damaged_statements()))
+def test_anything_that_was_not_written_as_a_statement_is_refused(data):
+    with pytest.raises(binding.NotAStatement):
+        binding.read_statement(data)
+
+
+# Votes
+
+
+def vote(**changes):
+    facts = {
+        "verdict": Verdict.APPROVE,
+        "voter": VOTER,
+        "requesters": frozenset({"agent-actor", "key-owner"}),
+        "undecided": True,
+        "decide_by": NOW + timedelta(minutes=1),
+        "seen": SEEN,
+        "frozen": False,
+        "reason": "",
+        "at": NOW,
+    }
+    coverage = changes.pop("coverage", COVERAGE)
+    binding.check_vote(coverage, **(facts | changes))
+
+
+def test_a_vote_by_a_reviewer_on_what_is_shown_counts():
+    vote()
+
+
+@pytest.mark.req("R-AP-08", "R-AP-11", "R-AP-12", "R-AP-17", "R-AP-23", "R-UI-04")
+@pytest.mark.parametrize(
+    ("changes", "refusal", "status"),
+    [
+        ({"voter": replace(VOTER, roles=frozenset())}, binding.NotEligible, 403),
+        ({"voter": replace(VOTER, roles=frozenset({"administrator", "operator"}))}, binding.NotEligible, 403),
+        ({"voter": replace(VOTER, actor="agent-actor")}, binding.SelfApproval, 403),
+        ({"voter": replace(VOTER, actor="key-owner")}, binding.SelfApproval, 403),
+        ({"undecided": False}, binding.AlreadyDecided, 409),
+        ({"decide_by": NOW}, binding.ApprovalLapsed, 409),
+        ({"seen": replace(SEEN, payload_hash="00" * 32)}, binding.PayloadChanged, 409),
+        ({"seen": replace(SEEN, payload_hash="")}, binding.PayloadChanged, 409),
+        ({"seen": replace(SEEN, rendering_digest="00" * 32)}, binding.RenderingChanged, 409),
+        ({"frozen": True}, binding.TargetFrozen, 409),
+        ({"coverage": replace(COVERAGE, step_up="B")}, binding.StepUpRequired, 403),
+        ({"voter": replace(VOTER, evidence_class="")}, binding.StepUpRequired, 403),
+        ({"verdict": Verdict.REJECT}, binding.ReasonRequired, 422),
+        ({"verdict": Verdict.REQUEST_CHANGES, "reason": " \n"}, binding.ReasonRequired, 422),
+    ],
+)
+def test_one_changed_fact_refuses_the_vote(changes, refusal, status):
+    with pytest.raises(refusal) as caught:
+        vote(**changes)
+
+    assert caught.value.status == status
+
+
+def test_a_frozen_target_can_still_be_refused():
+    vote(frozen=True, verdict=Verdict.REJECT, reason="Frozen.")
+
+
+@pytest.mark.parametrize("given_class", ["A", "B", "C", "", "D", "AB", "a"])
+@pytest.mark.parametrize("wanted", ["A", "B", "C"])
+def test_a_stronger_proof_serves_where_a_weaker_is_asked_and_never_the_other_way(given_class, wanted):
+    known = {"A": 3, "B": 2, "C": 1}
+
+    assert is_as_strong(given_class, wanted) is (known.get(given_class, 0) >= known[wanted])
+
+
+# Release
+
+
+def release(**changes):
+    facts = {"granted": True, "release_by": NOW + timedelta(minutes=1), "now": CURRENT, "at": NOW}
+    binding.check_release(COVERAGE, **(facts | changes))
+
+
+def test_a_granted_approval_of_what_still_holds_releases():
+    release()
+
+
+@pytest.mark.req("R-AP-05", "R-AP-06", "R-AP-08", "R-AP-09", "R-AP-24", "R-EX-15")
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({"granted": False}, binding.ApprovalRequired),
+        ({"release_by": None}, binding.ApprovalRequired),
+        ({"release_by": NOW}, binding.ApprovalExpired),
+        ({"now": replace(CURRENT, payload_hash="00" * 32)}, binding.PayloadChanged),
+        ({"now": replace(CURRENT, contract_digest="00" * 32)}, binding.ContractChanged),
+        ({"now": replace(CURRENT, policy_digest="00" * 32)}, binding.PolicyChanged),
+        ({"now": replace(CURRENT, frozen=True)}, binding.TargetFrozen),
+    ],
+)
+def test_one_changed_fact_stops_the_release(changes, refusal):
+    with pytest.raises(refusal):
+        release(**changes)
+
+
+def test_an_action_without_approval_is_stopped_by_the_same_changes():
+    validated = {
+        "payload_hash": COVERAGE.payload_hash,
+        "contract_digest": COVERAGE.contract_digest,
+        "policy_digest": COVERAGE.policy_digest,
+    }
+    binding.check_unapproved_release(**validated, now=CURRENT)
+
+    with pytest.raises(binding.TargetFrozen):
+        binding.check_unapproved_release(**validated, now=replace(CURRENT, frozen=True))

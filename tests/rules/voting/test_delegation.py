@@ -1,0 +1,63 @@
+"""Lending the power to decide: how long, what, and to whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from approvals.voting.rules.delegation import Holder, LoanRefused, check_loan, check_span
+
+NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def holder(name: str, *groups: str, person: str = "", active: bool = True) -> Holder:
+    return Holder(actor=name, person=person or name, groups=frozenset(groups), active=active)
+
+
+ADA, BEN, CYD = holder("ada", "finance"), holder("ben", "legal"), holder("cyd")
+
+
+def test_thirty_days_and_not_a_second_more():
+    check_span(NOW, NOW + 30 * DAY, at=NOW)
+    for starts, ends in (
+        (NOW, NOW + 30 * DAY + timedelta(seconds=1)),
+        (NOW, NOW),
+        (NOW + DAY, NOW),
+        (NOW - 2 * DAY, NOW - DAY),
+    ):
+        with pytest.raises(LoanRefused):
+            check_span(starts, ends, at=NOW)
+
+
+def test_only_what_is_ones_own_can_be_lent():
+    check_loan(ADA, BEN, ["finance"])
+    check_loan(ADA, BEN, ["reviewers"])
+    for groups in ([], ["legal"], ["finance", "legal"]):
+        with pytest.raises(LoanRefused):
+            check_loan(ADA, BEN, groups)
+
+
+def test_what_was_lent_cannot_be_lent_on():
+    """Depth one: Ben decides for finance by Ada's loan, which gives him no group that he could lend to Cyd."""
+    with pytest.raises(LoanRefused):
+        check_loan(BEN, CYD, ["finance"])
+
+
+@pytest.mark.req("R-AP-11")
+@pytest.mark.parametrize(
+    ("giver", "receiver"),
+    [
+        (None, BEN),
+        (ADA, None),
+        (replace(ADA, active=False), BEN),
+        (ADA, replace(BEN, active=False)),
+        (ADA, holder("ada-2", person="ada")),
+    ],
+    ids=["no giver", "no receiver", "giver left", "receiver left", "both one person"],
+)
+def test_who_decides_not_neither_lends_nor_receives(giver, receiver):
+    with pytest.raises(LoanRefused):
+        check_loan(giver, receiver, ["finance"])

@@ -1,0 +1,83 @@
+"""Callers of the HTTP API: keys of each kind and people of each role, in the test's own transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.test import Client
+from django.test.client import ClientHandler
+
+from console.accounts import operations as directory
+from ledger.catalogue.operations import registration
+from ledger.record import operations as ledger
+
+
+@dataclass
+class Api:
+    """One caller of the API."""
+
+    client: Client
+    headers: dict[str, str]
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.client.get(f"/api/v1{path}", headers=self.headers | headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.client.post(
+            f"/api/v1{path}", body if body is not None else {}, "application/json", headers=self.headers | headers
+        )
+
+
+# Loading the middleware costs more than most requests do; it holds nothing of a caller.
+_HANDLER = ClientHandler(enforce_csrf_checks=False)
+
+
+def new_client() -> Client:
+    """A browser or program that has called nobody yet."""
+    client = Client()
+    client.handler = _HANDLER
+    return client
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def key_for(tenant: UUID, kind: str, *, scopes: list[str] | None = None, expires_at: datetime | None = None) -> Api:
+    secret = directory.create_key(
+        tenant_id=tenant,
+        kind=kind,
+        name=f"{kind} key",
+        by=ledger.SYSTEM,
+        at=_now(),
+        scopes=scopes,
+        expires_at=expires_at,
+    )
+    return Api(new_client(), {"Authorization": f"Bearer {secret}"})
+
+
+def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
+    username = name or f"{'-'.join(roles) or 'stranger'}@{tenant.hex[-8:]}"
+    place = directory.add_member(
+        tenant_id=tenant,
+        username=username,
+        password="correct horse battery",
+        name=username.split("@")[0].title(),
+        roles=frozenset(roles),
+        by=ledger.SYSTEM,
+        at=_now(),
+    )
+    client = new_client()
+    client.force_login(place.user, backend="django.contrib.auth.backends.ModelBackend")
+    return Api(client, {})
+
+
+def found(slug: str) -> UUID:
+    """A tenant with its first event and default policies."""
+    at = _now()
+    return registration.found_tenant(
+        tenant_id=ledger.new_id(at), slug=slug, name=slug.title(), host="console.test", at=at
+    ).id

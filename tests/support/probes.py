@@ -1,0 +1,247 @@
+"""One tenant after a whole day, the tenant next door, and every kind of caller of both: to be asked anything.
+
+Each probe is one request whose every effect is taken back, so that thousands of them find the same day.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import transaction
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from console.models import Membership
+from ledger.db import tenancy
+from ledger.models import Event
+from tests.support import api_tour, seals
+from tests.support.admissions import KEYS, PEOPLE, ROLES
+from tests.support.api_tenant import GOAL, Clock, Workshop, anonymous, workshop
+from tests.support.api_tour import Sent
+from tests.support.callers import Api, person_for
+
+AN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# What the forms of the pages ask for, all at once.
+FORM = {
+    "verdict": "approve",
+    "payload_hash": "0" * 64,
+    "rendering_digest": "0" * 64,
+    "password": "correct horse battery",
+    "reason": "Because.",
+    "text": "Because.",
+    "resolution": "FAIL",
+    "evidence": "Because.",
+    "answer": "confirm",
+    "hours": "4",
+    "note": "Because.",
+    "what": "tool:delete_document",
+    "title": "Because.",
+    "runbook": "held",
+    "step": "why",
+    "done": "yes",
+    "to": "pause",
+    "finding": "justified",
+}
+
+
+@dataclass(frozen=True)
+class Day:
+    """What there is to probe: the day's calls, and who may be sent."""
+
+    shop: Workshop
+    sent: list[Sent]
+    own: dict[str, Api]
+    other: dict[str, Api]
+    parts: dict[str, str]
+    secrets: frozenset[str]
+
+    def events(self) -> int:
+        """How many events the tenant's record has."""
+        with tenancy(self.shop.tenant):
+            return Event.objects.filter(tenant_id=self.shop.tenant).count()
+
+    def leaked(self, said: str, content: bytes) -> list[str]:
+        """What an answer gives away of the tenant that the caller did not name themselves."""
+        text = content.decode("utf-8", "replace")
+        return [secret for secret in self.secrets if secret in text and secret not in said]
+
+
+@contextmanager
+def whole_day(folder: Path, secrets: Path) -> Iterator[Day]:
+    """A day in the database that the connection is at, with the clock and the keys that belong to it."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        _prepare(patch, folder, secrets, clock)
+        shop = workshop("orchid").set_up(folder / "documents")
+        apis = {"agent": shop.agent, "exec": shop.executor, "oper": shop.operator_key, "audit": shop.auditor}
+        sent = api_tour.spend(shop, clock)
+        other = workshop("willow")
+        others = dict(zip(KEYS, (other.agent, other.executor, other.operator_key, other.auditor), strict=True))
+        yield Day(
+            shop=shop,
+            sent=sent,
+            own=apis | _people(shop),
+            other=others | _people(other),
+            parts=_parts(sent),
+            secrets=_secrets(shop, sent),
+        )
+
+
+def _prepare(patch: pytest.MonkeyPatch, folder: Path, secrets: Path, clock: Clock) -> None:
+    from approvals.execution.operations import ready_actions
+
+    shutil.copytree(secrets, folder / "secrets")
+    (folder / "secrets").chmod(0o700)
+    (folder / "documents" / "policies").mkdir(parents=True)
+    (folder / "documents" / "policies" / "returns.md").write_text("Returns within 14 days.")
+    credentials = folder / "secrets" / "systems" / "orchid"
+    credentials.mkdir(parents=True)
+    (credentials / "documents.json").write_text("{}")
+    patch.setattr(settings, "COUNTERFOIL_SECRETS_DIR", folder / "secrets")
+    patch.setattr(settings, "COUNTERFOIL_RATE_PER_S", 0)
+    patch.setattr("django.utils.timezone.now", clock.now)
+    for name in ("claim", "orders"):
+        patch.setattr(ready_actions, name, seals.sealing_first(getattr(ready_actions, name)))
+
+
+def _people(shop: Workshop) -> dict[str, Api]:
+    """Somebody of each role, one who has none, one who has all, one who has left, and nobody at all."""
+    roles = {role: (role,) for role in ROLES} | {"member": (), "everything": ROLES}
+    people = {name: person_for(shop.tenant, *held, name=f"p-{name}@{shop.slug}") for name, held in roles.items()}
+    left = person_for(shop.tenant, *ROLES, name=f"p-left@{shop.slug}")
+    Membership.objects.filter(user__username=f"p-left@{shop.slug}").update(removed_at=timezone.now())
+    return people | {"left": left, "nobody": anonymous()}
+
+
+def _secrets(shop: Workshop, sent: list[Sent]) -> frozenset[str]:
+    """What only the tenant itself may read: its ids, names, goal and grants."""
+    told = " ".join(call.content.decode() for call in sent if call.kind == "application/json")
+    grants = re.findall(r'"grant":"([^"]+)"', told)
+    known = {"00000000-0000-7000-8000-000000000001"}  # the system's own actor, the same everywhere
+    named = {str(shop.tenant), GOAL, "Orchid", "policies/returns.md"}
+    return frozenset({*AN_ID.findall(told), *grants, *named} - known)
+
+
+def _parts(sent: list[Sent]) -> dict[str, str]:
+    """One of the tenant's things for each name in a route; a page about a new thing must be added here."""
+    told = " ".join(call.content.decode("utf-8", "replace") for call in sent[::-1])
+
+    def first(name: str) -> str:
+        found = re.search(rf'"{name}":"([^"]+)"', told)
+        assert found, name
+        return found.group(1)
+
+    names = """approval_id case_id action_id session_id freeze_id incident_id batch_id system_id pointer run_id
+        export_id erasure_id hold_id retention_id member_id approver_key_id delegation_id absence_id emergency_id
+        agent_id"""
+    plain = {"seq": "1", "number": "1", "old": "1", "new": "1", "slug": "orchid"}
+    plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
+    # No call tells of these: any id of the tenant's stands for them.
+    untold = "subject_id alarm_id check_id view_id machine_key_id notice_id recording_id"
+    return {name: first(name) for name in names.split()} | plain | dict.fromkeys(untold.split(), first("action_id"))
+
+
+def pages(patterns: list[Any] | None = None, prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
+    """Every page of the product with its route; the API has a document of its own."""
+    for each in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            if not route.startswith("api/"):
+                yield from pages(each.url_patterns, route)
+        else:
+            yield route, each
+
+
+def pages_of_tenants() -> Iterator[tuple[str, str]]:
+    """The routes of a tenant's pages, and their names."""
+    return ((route, str(page.name)) for route, page in pages() if route.startswith("t/<"))
+
+
+def filled(route: str, parts: dict[str, str]) -> str:
+    """The address that a route stands for."""
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda part: parts[part[1]], route)
+
+
+def names_in(route: str) -> list[str]:
+    """The names of the parts of a route, without the tenant's."""
+    return [name for name in re.findall(r"<(?:\w+:)?(\w+)>", route) if name != "slug"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of the document, and how the day called it."""
+
+    name: str
+    template: str
+    described: dict[str, Any]
+    members: tuple[str, ...]
+    sent: Sent
+
+
+def operations(world: Day) -> list[Operation]:
+    """Every operation of the OpenAPI document with the day's call of it that went well, or else any."""
+    document = world.own["agent"].get("/openapi.json").json()
+    return [
+        Operation(
+            name=described["operationId"],
+            template=template,
+            described=described,
+            members=tuple(_members(document, described)),
+            sent=_call_of(world.sent, method.upper(), template),
+        )
+        for template, methods in document["paths"].items()
+        for method, described in methods.items()
+    ]
+
+
+def _members(document: dict[str, Any], described: dict[str, Any]) -> Iterator[str]:
+    """The members that a body may have."""
+    content = described.get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    yield from document["components"]["schemas"].get(name, schema).get("properties", {})
+
+
+def _call_of(sent: list[Sent], method: str, template: str) -> Sent:
+    calls = [call for call in sent if call.method == method and api_tour.is_of(call.path, template)]
+    assert calls, f"the day has no call of {method} {template}"
+    return min(calls, key=lambda call: call.status >= 400)
+
+
+def probe(caller: Api, method: str, path: str, body: Any = None, *, form: Any = None, **headers: str) -> Any:
+    """One request, of which nothing stays; a fault of ours is an answer with 500, not an exception.
+
+    `body` is JSON, or bytes that are sent as they are; `form` is what a page's form sends.
+    """
+    kept = SimpleCookie(caller.client.cookies.output(header="", sep=";"))
+    caller.client.raise_request_exception = False
+    kind = "application/json" if form is None else "application/x-www-form-urlencoded"
+    data = form if form is not None else body if isinstance(body, bytes) else json.dumps(body)
+    with transaction.atomic():
+        if method == "GET":
+            answer = caller.client.get(path, headers=caller.headers | headers)
+        else:
+            answer = caller.client.post(path, data, kind, headers=caller.headers | headers)
+        answer.body_read = answer.getvalue()
+        transaction.set_rollback(True)
+    caller.client.cookies = kept
+    return answer
+
+
+# Whoever belongs to no tenant: somebody who was removed, and somebody who never signed in.
+OUTSIDE = ("left", "nobody")
+
+
+def callers_of(world: dict[str, Api]) -> dict[str, Api]:
+    """Those that the table of admissions tells apart."""
+    return {name: world[name] for name in (*PEOPLE, *KEYS, *OUTSIDE)}

@@ -1,0 +1,73 @@
+"""What the sequencer would have done by now, inside a test's own transaction.
+
+The tests' server lends its role to the application (tests/conftest.py); a real one does not. Tests about the process
+itself start it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from ledger.log.operations import sequencer
+from ledger.log.operations.sequencer import Signer
+from ledger.log.queries import log as queries
+from ledger.log.signer_state import Guard, read_keys
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="counterfoil-guard-")
+
+
+def guard_file() -> Path:
+    """The guard of this process's tests."""
+    return Path(_folder().name) / "guard.sqlite"
+
+
+@contextmanager
+def signer(path: Path | None = None) -> Iterator[Signer]:
+    """The sequencer's keys and a guard."""
+    with Guard(path or guard_file()) as guard:
+        yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), guard)
+
+
+@contextmanager
+def as_sequencer() -> Iterator[None]:
+    """The sequencer's rights for a while."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL ROLE counterfoil_sequencer")
+        # One at a time, as there is one leader.
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [4_711_003])
+        yield
+        cursor.execute("RESET ROLE")
+
+
+def seal_up(path: Path | None = None) -> int:
+    """Everything that waits gets its place and a signature over it; how many events there were."""
+    if not queries.waiting(limit=1):
+        return 0
+    with as_sequencer(), signer(path) as signing:
+        return sum(
+            sequencer.drain(tenant_id=tenant_id, positions=positions, signer=signing, at=datetime.now(UTC))
+            for tenant_id, positions in queries.waiting().items()
+        )
+
+
+def sealing_first(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The same operation, after the sequencer has been here."""
+
+    @wraps(operation)
+    def sealed(*values: Any, **named: Any) -> Any:
+        seal_up()
+        return operation(*values, **named)
+
+    return sealed

@@ -1,0 +1,44 @@
+"""What an action is called, and money as people read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.web.action_titles import title
+from ledger.catalogue.rules.money import money
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "payload", "wanted"),
+    [
+        ("refund", "order/EX-1", {"amount": 24000, "currency": "EUR"}, "Refund 240.00 EUR to order EX-1"),
+        ("delete", "document/a/b.md", {"path": "a/b.md"}, "Delete document a/b.md"),
+        ("set_status", "order/EX-1", None, "Set status order EX-1"),
+        ("refund", "order/{order_id}", {}, "Refund order"),
+        ("copy", "{bucket}/{path}", {}, "Copy"),
+        ("charge", "account/7", {"amount": "9.90", "currency": "USD"}, "Charge 9.90 USD from account 7"),
+    ],
+)
+def test_the_title_says_verb_amount_and_thing(kind, target, payload, wanted):
+    assert title(kind, target, payload) == wanted
+
+
+def test_a_misleading_character_in_the_target_is_marked():
+    assert title("delete", "document/\u0430.md") == "Delete document \u0430⟦U+0430⟧.md"
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "wanted"),
+    [
+        (1250, "EUR", "12.50 EUR"),
+        (5, "JPY", "5 JPY"),
+        (1234567, "KWD", "1,234.567 KWD"),
+        (-5, "EUR", "-0.05 EUR"),
+        ("12.50", "EUR", "12.50 EUR"),
+        (True, "EUR", ""),
+        (1250, "euro", ""),
+        (1250, None, ""),
+    ],
+)
+def test_an_amount_is_read_only_where_it_is_money(amount, currency, wanted):
+    assert money(amount, currency) == wanted

@@ -1,0 +1,188 @@
+"""Trust levels over HTTP and on the page: a reading lifts an action by what it showed, and by nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ledger.catalogue.operations import registration
+from ledger.db import tenancy
+from ledger.record import operations as ledger
+from tests.support.api_tenant import Clock, Workshop, result
+from tests.support.browser_users import words
+from tests.support.refund_shop import Counter
+from tests.support.seals import seal_up
+from tests.web.cases.test_cases import settled
+
+SHOWN = "A strong reading of the system of record shows that it exists."
+NOT_SHOWN = "What was read does not confirm it."
+ABSENT = "The system of record was read, and shows no effect."
+
+
+def page(shop: Workshop, action_id: str) -> str:
+    return words(shop.operator.client.get(f"/t/orchid/actions/{action_id}").content.decode())
+
+
+@pytest.mark.req("R-OB-06")
+def test_a_refund_that_is_there_with_another_amount_is_verified_and_no_more(
+    counter: Counter, clock: Clock, secrets_dir
+):
+    counter.open(secrets_dir)
+    started = counter.begun()
+    counter.till.refund(started["idempotency_key"], amount=99)
+    counter.tell(started)
+    assert counter.report(started["action_id"])["trust_level"] == 1
+    clock.forward(seconds=60)
+    counter.read_back(started["action_id"], clock)
+    assert counter.report(started["action_id"])["trust_level"] == 2
+    said = page(counter, started["action_id"])
+    assert SHOWN in said
+    assert "Not every predicate holds." in said
+
+
+@pytest.mark.req("R-OB-06")
+@pytest.mark.parametrize(
+    ("status", "state", "because"), [("success", "REVIEW_REQUIRED", NOT_SHOWN), ("failed", "FAILED", ABSENT)]
+)
+def test_a_refund_that_is_not_there_is_not_verified(
+    counter: Counter, clock: Clock, secrets_dir: Any, status: str, state: str, because: str
+):
+    counter.open(secrets_dir)
+    started = counter.begun()
+    counter.tell(started, status, error=None if status == "success" else {"code": "NO", "message": "No."})
+    clock.forward(seconds=60)
+    counter.read_back(started["action_id"], clock)
+    assert counter.state(started["action_id"]) == state
+    assert counter.report(started["action_id"])["trust_level"] == 1
+    said = page(counter, started["action_id"])
+    assert because in said
+    assert SHOWN not in said
+
+
+@pytest.mark.req("R-OB-06")
+def test_a_replica_lifts_nothing(shop: Workshop, clock: Clock, tmp_path: Any):
+    system = {"name": "documents", "pattern": "filesystems"}
+    settings = {"root": str(tmp_path / "documents"), "consistency": "REPLICA"}
+    with tenancy(shop.tenant):
+        at, by = datetime.now(UTC), ledger.SYSTEM
+        registration.register_system(tenant_id=shop.tenant, **system, settings=settings, actor=by, at=at)
+    started = shop.started()
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    shop.observe(started)
+    for _ in range(4):
+        clock.forward(hours=2)
+        shop.read_back(started["action_id"], clock)
+    entry = shop.operator_key.get(f"/actions/{started['action_id']}").json()["entry"]
+    assert entry["verification"]["verified_state_pointer"]
+    assert shop.report(started["action_id"])["trust_level"] == 1
+    said = page(shop, started["action_id"])
+    assert NOT_SHOWN in said
+    assert "authoritative source was read" not in said
+
+
+def test_a_persons_word_lifts_nothing(shop: Workshop, clock: Clock):
+    case = shop.held(clock)
+    settled(shop, case, "ATTEST_PRESENT")
+    seal_up()
+    assert shop.state(case["action_id"]) == "RECONCILED_SUCCESS"
+    assert shop.report(case["action_id"])["trust_level"] == 1
+    said = page(shop, case["action_id"])
+    assert "A person attested it; no reading confirms it." in said
+    assert "Every predicate holds." not in said
+
+
+# The trace
+
+
+@pytest.mark.req("R-OB-08", "R-TR-06")
+@pytest.mark.parametrize("sent", [True, False])
+def test_the_record_tells_a_trace_that_came_from_one_that_was_made_up(shop: Workshop, sent: bool):
+    if sent:
+        shop.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
+    action_id = shop.propose()
+    trace = shop.operator_key.get(f"/actions/{action_id}").json()["entry"]["trace"]
+    assert trace["parent_span_id"] == ("b" * 16 if sent else None)
+    assert (trace["trace_id"] == "a" * 32) is sent
+    assert len(trace["trace_id"]) == 32
+
+
+# Before anything was sent
+
+
+UNSENT = {"code": "REFUSED", "message": "no route", "phase": "before_send"}
+BY_WORD = "Failed before anything was sent, on the executor's word; no reading confirms it."
+
+
+def unsent(shop: Workshop, started: dict[str, Any]) -> str:
+    answer = shop.observe(started, result=result(status="failed", evidence=None, error=UNSENT))
+    assert answer.status_code == 202, answer.content
+    return str(answer.json()["state"])
+
+
+@pytest.mark.req("R-EX-09", "R-EX-24", "R-TC-19")
+def test_a_failure_before_sending_is_final_only_after_a_strong_reading_past_the_horizon(shop: Workshop, clock: Clock):
+    started = shop.started()
+    action_id = started["action_id"]
+    assert unsent(shop, started) == "PENDING"
+    assert shop.report(action_id)["text"] == "The tool has answered. Whether it is so is still being checked."
+    assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
+    shop.read_back(action_id, clock)
+    assert shop.state(action_id) == "PENDING"
+    clock.forward(seconds=90)
+    assert shop.read_back(action_id, clock) == "FAILED"
+    assert shop.report(action_id)["text"] == "Failed. The system of record shows that nothing happened."
+    assert shop.history(action_id)[-1]["detail"]["grounds"] == ["decisive_read", "no_effect_no_claim"]
+    said = page(shop, action_id)
+    assert "executor's word" not in said
+    assert ABSENT in said
+    assert shop.propose()
+
+
+@pytest.mark.req("R-EX-09")
+def test_an_executor_that_sent_something_all_the_same_is_found_out(shop: Workshop, clock: Clock, tmp_path: Any):
+    started = shop.started()
+    (tmp_path / "documents" / "policies" / "returns.md").unlink()
+    assert unsent(shop, started) == "PENDING"
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    assert shop.state(started["action_id"]) == "RECONCILED_SUCCESS"
+    assert shop.report(started["action_id"])["text"] == "Done, and confirmed in the system of record."
+
+
+@pytest.fixture
+def unreadable(shop: Workshop) -> Workshop:
+    """A shop whose tool changes something that nobody can look at."""
+    from tests.support.api_tenant import contract
+
+    document = contract("delete_document") | {"version": "9.0.0", "unverifiable_acknowledged": True}
+    del document["verification"]
+    shop.weaken(document)
+    return shop
+
+
+def test_where_nothing_can_be_read_every_sentence_says_on_whose_word_it_failed(unreadable: Workshop, clock: Clock):
+    shop, started = unreadable, unreadable.started()
+    action_id = started["action_id"]
+    assert unsent(shop, started) == "FAILED"
+    report = shop.report(action_id)
+    assert (report["text"], report["completed"], report["trust_level"]) == (BY_WORD, False, 1)
+    action = shop.operator_key.get(f"/actions/{action_id}").json()
+    assert action["user_status"]["text"] == BY_WORD
+    session = action["session_id"]
+    assert BY_WORD in shop.agent.get(f"/sessions/{session}/summary").content.decode()
+    assert BY_WORD in shop.agent.get(f"/sessions/{session}/context").content.decode()
+    said = page(shop, action_id)
+    assert BY_WORD in said
+    assert "Failed before anything was sent, on the executor's word" in said
+    assert "What the system of record says Nothing was sent, on the executor's word" in said
+    assert "that is its word, and no reading" in said
+
+
+def test_where_nothing_can_be_read_a_repeat_waits_for_the_late_horizon(unreadable: Workshop, clock: Clock):
+    shop, started = unreadable, unreadable.started()
+    assert unsent(shop, started) == "FAILED"
+    assert shop.call()["result"]["error"]["code"] == "DUPLICATE_BLOCKED"
+    clock.forward(seconds=90)
+    assert shop.propose()

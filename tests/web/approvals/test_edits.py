@@ -1,0 +1,372 @@
+"""Edits and requests for changes: another payload is another action, and its agent is told exactly what differs."""
+
+from __future__ import annotations
+
+import json
+from html import unescape
+from uuid import UUID, uuid4
+
+import pytest
+
+from approvals.requests.queries import approvals
+from ledger.actions.queries import actions
+from ledger.db import tenancy
+from ledger.record.queries import evidence
+from tests.support.preparing import asked, prepared_contract, tick
+from tests.support.refund_shop import ORDER, refund_contract
+
+LESS = ORDER | {"amount": 1000}
+
+
+@pytest.fixture
+def ready(counter, secrets_dir):
+    return counter.open(secrets_dir, refund_contract())
+
+
+def edit(counter, approval, by=None, **changes):
+    body = {"payload": LESS, "payload_hash": approval["payload_hash"], "reason": "They kept the shade."}
+    return (by or counter.reviewer).post(f"/approvals/{approval['approval_id']}/edit", body | changes)
+
+
+def edited(counter, **changes):
+    """An action, its approval, and the answer to an edit of it."""
+    action_id = counter.propose()
+    approval = counter.approval_of(action_id)
+    answer = edit(counter, approval, **changes)
+    assert answer.status_code == 201, answer.content
+    return action_id, approval, answer.json()
+
+
+def as_told(counter, action_id):
+    """What the agent sees of an action."""
+    return counter.agent.get(f"/actions/{action_id}").json()
+
+
+@pytest.mark.req("R-AP-16")
+def test_an_edit_is_a_new_action_and_the_original_ends_with_every_byte_kept(ready):
+    action_id, approval, made = edited(ready)
+    assert ready.state(action_id) == "FAILED"
+    assert ready.state(made["action_id"]) == "VALIDATED"
+    with tenancy(ready.tenant):
+        old, new = (actions.action(ready.tenant, UUID(each)) for each in (action_id, made["action_id"]))
+        assert (new.supersedes, new.agent, new.session_id) == (old.id, old.agent, old.session_id)
+        assert old.payload_hash == approval["payload_hash"] != new.payload_hash == made["payload_hash"]
+        assert b'"amount":1250' in evidence.opened(ready.tenant, old.payload_pointer)
+        assert approvals.approval(ready.tenant, UUID(approval["approval_id"])).state == "VOIDED"
+        fresh = approvals.approval(ready.tenant, UUID(made["approval_id"]))
+    assert (fresh.state, fresh.editor is not None, fresh.payload_hash) == ("REQUESTED", True, new.payload_hash)
+    assert ready.vote(approval).json()["code"] == "ALREADY_DECIDED"
+
+
+def test_the_agent_is_told_which_fields_changed_and_that_a_reviewer_did_it(ready):
+    action_id, _, made = edited(ready)
+    told = as_told(ready, action_id)
+    assert told["approval"]["superseded_by"] == made["action_id"]
+    assert told["approval"]["more"]["changed"] == [{"path": "/amount", "label": "Amount", "old": "1250", "new": "1000"}]
+    assert (told["approval"]["decision"], told["approval"]["more"]["by"]) == ("SUPERSEDED", "reviewer")
+    assert told["approval"]["reason"] == "They kept the shade."
+    assert "reviewer@orchid" not in str(told)
+    assert as_told(ready, made["action_id"])["supersedes"] == action_id
+    assert ready.report(action_id)["code"] == "NOT_EXECUTED"
+
+
+def test_the_editor_cannot_approve_what_cannot_be_undone(ready):
+    _, _, made = edited(ready)
+    approval = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    refused = ready.vote(approval)
+    assert (refused.status_code, refused.json()["code"]) == (403, "NOT_INDEPENDENT")
+    other = ready.person("reviewer", name="dana@orchid")
+    assert ready.vote(approval, by=other).status_code == 201
+    assert [order["action_id"] for order in ready.claim()] == [made["action_id"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code"),
+    [
+        ({"payload": ORDER | {"amount": "lots"}}, 422, "EDIT_REFUSED"),
+        ({"payload": {"amount": 1}}, 422, "EDIT_REFUSED"),
+        ({"payload": ORDER | {"extra": 1}}, 422, "EDIT_REFUSED"),
+        ({"payload": ORDER}, 422, "NOTHING_CHANGED"),
+        ({"reason": " "}, 422, "REASON_REQUIRED"),
+        ({"payload_hash": "0" * 64}, 409, "PAYLOAD_CHANGED"),
+    ],
+)
+def test_an_edit_that_is_refused_loses_nothing(ready, changes, status, code):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    refused = edit(ready, approval, **changes)
+    assert (refused.status_code, refused.json()["code"]) == (status, code)
+    assert ready.state(action_id) == "VALIDATED"
+    assert ready.vote(approval).status_code == 201
+
+
+def test_bytes_that_are_no_json_are_a_clear_error(ready):
+    approval = ready.approval_of(ready.propose())
+    path = f"/api/v1/approvals/{approval['approval_id']}/edit"
+    refused = ready.reviewer.client.post(
+        path, b'{"payload": {', content_type="application/json", headers=ready.reviewer.headers
+    )
+    assert (refused.status_code, refused.json()["code"]) == (400, "NOT_JSON")
+
+
+def test_a_preview_says_what_would_change_and_writes_nothing(ready):
+    action_id = ready.propose()
+    count = len(ready.history(action_id))
+    approval = ready.approval_of(action_id)
+    body = {"payload": LESS, "payload_hash": approval["payload_hash"]}
+    seen = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body)
+    assert seen.status_code == 200
+    assert seen.json()["changed"][0]["new"] == "1000"
+    assert seen.json()["action_id"] is None
+    assert len(ready.history(action_id)) == count
+
+
+def test_only_reviewers_edit_and_only_what_is_undecided(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    assert edit(ready, approval, by=ready.operator).status_code == 403
+    assert edit(ready, approval, by=ready.agent).status_code == 403
+    ready._made(ready.vote(approval))
+    assert edit(ready, approval).json()["code"] == "ALREADY_DECIDED"
+
+
+def test_an_edit_goes_through_after_the_agents_session_has_ended(ready):
+    session = ready.session()
+    call = {"call_id": "one", "tool": "refund_order", "arguments": ORDER, "pin_hash": session["pin"]["hash"]}
+    answer = ready.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [call]}).json()["results"][0]
+    assert ready.agent.post(f"/sessions/{session['session_id']}/close").status_code == 200
+    assert edit(ready, ready.approval_of(answer["action_id"])).status_code == 201
+
+
+def test_a_freeze_stops_an_edit_as_it_stops_a_call(ready):
+    approval = ready.approval_of(ready.propose())
+    ready.operator.post("/freezes", {"scope": "tool", "value": "refund_order", "reason": "Looking into it."})
+    refused = edit(ready, approval)
+    assert refused.json()["errors"][0]["code"] == "TARGET_FROZEN"
+
+
+def test_an_edit_resets_the_votes(ready):
+    """B21: what was voted on before the edit counts for nothing after it."""
+    _, approval, made = edited(ready)
+    fresh = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert fresh["votes"] == []
+    other = ready.person("reviewer", name="dana@orchid")
+    stale = ready.vote(fresh | {"payload_hash": approval["payload_hash"]}, by=other)
+    assert stale.json()["code"] == "PAYLOAD_CHANGED"
+
+
+def test_an_edited_action_has_its_target_read_before_people_are_asked(counter, secrets_dir, clock):
+    counter.open(secrets_dir, prepared_contract())
+    action_id = asked(counter, clock)
+    made = edit(counter, counter.approval_of(action_id)).json()
+    assert not counter.waiting(made["action_id"])
+    tick(clock)
+    assert counter.waiting(made["action_id"])
+
+
+# What the agent expected of it
+
+EXPECTED = ("sa.amount == 2050", "sa.effects.refund.amount == 2050", "sa.status == 'succeeded' && sa.id > 0")
+DROPPED = [
+    {"text": "sa.amount == 2050", "fields": ["amount"], "why": "It names `amount`, which was edited."},
+    {"text": "sa.effects.refund.amount == 2050", "fields": ["amount"], "why": "It names `amount`, which was edited."},
+]
+EDITED = "Edited by {name}: amount 20.50 EUR → 18.00 EUR. Reason: They kept the shade."
+
+
+def expecting(counter, *expected, goal="Refund 20.50 EUR to order EX-1001.", **arguments):
+    """An action whose agent expects something of its effect."""
+    session = counter.session(goal=goal)
+    body = {
+        "call_id": uuid4().hex,
+        "tool": "refund_order",
+        "arguments": ORDER | {"amount": 2050} | arguments,
+        "pin_hash": session["pin"]["hash"],
+        "intended_outcome": {"expected_predicates": list(expected)},
+    }
+    answer = counter.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]}).json()["results"][0]
+    assert answer["state"] == "VALIDATED", answer
+    return answer["action_id"]
+
+
+def page_of(counter, approval_id, by=None):
+    return unescape((by or counter.reviewer).client.get(f"/t/{counter.slug}/approvals/{approval_id}").content.decode())
+
+
+def test_an_edited_amount_is_executed_and_verified_without_a_mismatch(ready, clock):
+    action_id = expecting(ready, *EXPECTED)
+    made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    assert made["expectations_dropped"] == DROPPED
+    assert made["expectations_kept"] == [EXPECTED[2]]
+    other = ready.person("reviewer", name="dana@orchid")
+    approval = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert ready.vote(approval, by=other).status_code == 201
+    (order,) = ready.claim()
+    started = ready.start(order).json()
+    ready.till.refund(started["idempotency_key"], amount=1800)
+    ready.tell(started)
+    clock.forward(seconds=90)
+    assert ready.read_back(made["action_id"], clock) == "RECONCILED_SUCCESS", ready.history(made["action_id"])
+    assert ready.report(made["action_id"])["text"] == "Done, and confirmed in the system of record."
+    assert ready.case_of(made["action_id"]) is None
+
+
+def test_what_an_edit_dropped_is_on_record_and_the_agent_is_told_why(ready):
+    action_id = expecting(ready, *EXPECTED)
+    made = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    first = ready.history(made["action_id"])[0]
+    assert first["detail"]["edit"] == {"reason": "They kept the shade.", "expectations_dropped": DROPPED}
+    own = refund_contract()["verification"]["predicates"]
+    assert first["entry"]["intended_outcome"]["expected_predicates"] == [*own, EXPECTED[2]]
+    assert ready.history(action_id)[-1]["detail"]["expectations_dropped"] == DROPPED
+    assert as_told(ready, action_id)["approval"]["more"]["expectations_dropped"] == DROPPED
+
+
+def test_the_preview_says_which_expectations_fall_away_and_which_stay(ready):
+    approval = ready.approval_of(expecting(ready, *EXPECTED))
+    body = {"payload": ORDER | {"amount": 1800}, "payload_hash": approval["payload_hash"]}
+    told = ready.reviewer.post(f"/approvals/{approval['approval_id']}/edit-preview", body).json()
+    assert (told["expectations_dropped"], told["expectations_kept"]) == (DROPPED, [EXPECTED[2]])
+    shown = unescape(form_of(ready, approval, payload=json.dumps(ORDER | {"amount": 1800})).content.decode())
+    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "It names `amount`, which was edited." in shown
+    assert "Expectations of the agent that are still checked after execution:" in shown
+    assert f'<li class="mono">{EXPECTED[2]}</li>' in shown
+
+
+def test_the_new_request_is_headed_by_who_edited_what_and_why_and_accuses_nobody(ready):
+    ada = ready.person("reviewer", name="ada@orchid")
+    approval = ready.approval_of(expecting(ready, *EXPECTED))
+    made = edit(ready, approval, by=ada, payload=ORDER | {"amount": 1800}).json()
+    text = EDITED.format(name="Ada")
+    other = ready.person("reviewer", name="dana@orchid")
+    shown = page_of(ready, made["approval_id"], by=other)
+    assert f"<p>{text}</p>" in shown
+    assert shown.index(text) < shown.index('data-part="payload"')
+    assert "Expectations of the agent that no longer apply and are not checked:" in shown
+    assert "The agent's words contradict the payload" not in shown
+    told = other.get(f"/approvals/{made['approval_id']}").json()
+    assert told["contradictions"] == []
+    assert told["edit"]["text"] == text
+    assert told["edit"]["expectations_dropped"] == DROPPED
+
+
+def test_what_the_agent_itself_contradicted_is_still_said_of_the_edited_request(ready):
+    """Only what the reviewer wrote is no contradiction of the agent's."""
+    goal = "Refund 20.50 EUR to order EX-1002."
+    made = edit(ready, ready.approval_of(expecting(ready, goal=goal)), payload=ORDER | {"amount": 1800}).json()
+    told = ready.reviewer.get(f"/approvals/{made['approval_id']}").json()
+    assert [each["text"] for each in told["contradictions"]] == ["The agent said EX-1002, the payload says EX-1001."]
+
+
+def test_an_edit_of_an_edit_drops_more_and_names_its_own_editor(ready):
+    kept = "sa.currency == 'EUR'"
+    action_id = expecting(ready, "sa.amount == 2050", kept)
+    first = edit(ready, ready.approval_of(action_id), payload=ORDER | {"amount": 1800}).json()
+    assert first["expectations_kept"] == [kept]
+    other = ready.person("reviewer", name="dana@orchid")
+    again = edit(
+        ready,
+        ready.reviewer.get(f"/approvals/{first['approval_id']}").json(),
+        by=other,
+        payload=ORDER | {"amount": 1800, "currency": "USD"},
+        reason="The account is in dollars.",
+    ).json()
+    assert [each["text"] for each in again["expectations_dropped"]] == [kept]
+    told = ready.reviewer.get(f"/approvals/{again['approval_id']}").json()
+    assert told["edit"]["text"] == "Edited by Dana: currency EUR → USD. Reason: The account is in dollars."
+    assert told["contradictions"] == []
+
+
+def test_an_edit_that_another_expectation_contradicts_is_refused_and_names_it(ready):
+    action_id = expecting(ready, "sa.amount == 2050", "sa.currency == 'USD'")
+    approval = ready.approval_of(action_id)
+    refused = edit(ready, approval, payload=ORDER | {"amount": 1800})
+    said = "The agent expects `sa.currency == 'USD'`, and the edited payload contradicts it."
+    assert (refused.status_code, refused.json()["code"]) == (422, "EDIT_REFUSED")
+    assert refused.json()["detail"] == f"{said} The request stands as it was."
+    assert [(each["code"], each["detail"]) for each in refused.json()["errors"]] == [("EXPECTATION_CONTRADICTED", said)]
+    shown = unescape(form_of(ready, approval, payload=json.dumps(ORDER | {"amount": 1800})).content.decode())
+    assert said in shown
+    assert ready.state(action_id) == "VALIDATED"
+    both = edit(ready, approval, payload=ORDER | {"amount": 1800, "currency": "USD"})
+    assert both.status_code == 201
+
+
+# Request changes
+
+
+def again(counter, supersedes, **arguments):
+    session = counter.session()
+    body = {
+        "call_id": uuid4().hex,
+        "tool": "refund_order",
+        "arguments": ORDER | arguments,
+        "pin_hash": session["pin"]["hash"],
+        "supersedes": supersedes,
+    }
+    answer = counter.agent.post(f"/sessions/{session['session_id']}/calls", {"calls": [body]})
+    return answer.json()["results"][0]
+
+
+def test_the_agent_is_told_what_is_wanted_word_for_word_and_links_its_next_call(ready):
+    action_id = ready.propose()
+    words = "Refund 10.00 EUR; they kept the shade."
+    ready._made(ready.vote(ready.approval_of(action_id), verdict="request_changes", reason=words))
+    told = as_told(ready, action_id)["approval"]
+    assert (told["decision"], told["reason"]) == ("CHANGES_REQUESTED", words)
+    assert "`supersedes`" in told["next"]["text"]
+    answer = again(ready, action_id, amount=1000)
+    assert answer["accepted"] is True
+    assert as_told(ready, answer["action_id"])["supersedes"] == action_id
+    assert as_told(ready, action_id)["approval"]["superseded_by"] == answer["action_id"]
+
+
+@pytest.mark.parametrize("named", ["open", "foreign", "nonsense"])
+def test_a_call_stands_in_only_for_an_ended_action_of_the_same_key(ready, named):
+    names = {"open": lambda: ready.propose(), "foreign": lambda: str(uuid4()), "nonsense": lambda: "the last one"}
+    answer = again(ready, names[named](), amount=1000)
+    assert (answer["accepted"], answer["result"]["error"]["code"]) == (False, "UNRESOLVED_DEPENDENCY")
+
+
+# The page
+
+
+def form_of(counter, approval, **changes):
+    path = f"/t/{counter.slug}/approvals/{approval['approval_id']}/edit"
+    body = {"payload": json.dumps(LESS), "payload_hash": approval["payload_hash"], "reason": "They kept the shade."}
+    return counter.reviewer.client.post(path, body | changes)
+
+
+def test_the_page_shows_what_the_agent_does_not_expect_before_anything_is_made(ready):
+    action_id = ready.propose()
+    approval = ready.approval_of(action_id)
+    path = f"/t/{ready.slug}/approvals/{approval['approval_id']}"
+    assert f'href="{path}/edit"' in ready.reviewer.client.get(path).content.decode()
+    assert "&quot;amount&quot;: 1250" in ready.reviewer.client.get(f"{path}/edit").content.decode()
+    seen = form_of(ready, approval).content.decode()
+    assert '<h2 id="differences">Changes</h2><span class="note">the agent will be notified</span>' in seen
+    assert "<td>1250</td><td><strong>1000</strong></td>" in seen
+    assert ready.state(action_id) == "VALIDATED"
+    made = form_of(ready, approval, make="yes")
+    assert made.status_code == 302
+    assert ready.state(action_id) == "FAILED"
+    shown = ready.reviewer.client.get(made["Location"]).content.decode()
+    assert "replaced by this one" in shown
+
+
+@pytest.mark.parametrize(
+    ("payload", "status", "told"),
+    [
+        ('{"amount": ', 400, "The text is not JSON"),
+        (json.dumps(LESS | {"amount": -1}), 422, "/amount"),
+        (json.dumps(ORDER), 422, "The edited payload is the one that was asked about."),
+    ],
+)
+def test_what_the_gate_refuses_stays_in_the_form(ready, payload, status, told):
+    action_id = ready.propose()
+    answer = form_of(ready, ready.approval_of(action_id), payload=payload, make="yes")
+    shown = answer.content.decode()
+    assert (answer.status_code, told in shown) == (status, True)
+    assert "They kept the shade." in shown
+    assert ready.state(action_id) == "VALIDATED"

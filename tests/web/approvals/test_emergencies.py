@@ -1,0 +1,184 @@
+"""Break-glass through the product: one operator alone, and others who look at it afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from approvals import tasks as before
+from console import tasks
+from ledger.db import tenancy
+from ledger.record.queries import events
+from tests.support.api_tenant import PASSWORD, Clock, Workshop
+from tests.support.callers import Api
+
+WHY = "The site is down and every minute costs orders."
+RULE = {"enabled": True, "step_up": "C", "review_within_s": 3600, "reviewers": 2}
+
+
+def policy(shop: Workshop, **rule: Any) -> None:
+    body = {"version": "2", "document": {"break_glass": RULE | rule}}
+    answer = shop.operator_key.post("/policies/approval", body)
+    assert answer.status_code == 201, answer.content
+
+
+def broken(shop: Workshop, action_id: str, by: Api | None = None, **changes: Any) -> Any:
+    approval = shop.approval_of(action_id)
+    return shop.vote(approval, by or shop.operator, **{"verdict": "break_glass", "reason": WHY} | changes)
+
+
+def used(shop: Workshop) -> dict[str, Any]:
+    found: dict[str, Any] = shop.operator.get("/emergencies").json()["items"][0]
+    return found
+
+
+def look(shop: Workshop, by: Api, finding: str = "justified") -> Any:
+    path = f"/emergencies/{used(shop)['emergency_id']}/reviews"
+    return by.post(path, {"finding": finding, "reason": "I read the incident."})
+
+
+@pytest.mark.req("R-AP-15")
+def test_switched_off_it_is_refused_for_everybody_and_the_refusal_is_on_record(shop: Workshop):
+    action_id = shop.propose()
+    approval = shop.approval_of(action_id)
+    answer = broken(shop, action_id)
+    assert (answer.status_code, answer.json()["code"]) == (403, "BREAK_GLASS_OFF")
+    with tenancy(shop.tenant):
+        history = events.history(shop.tenant, UUID(approval["approval_id"]))
+    told = [(event.kind, detail) for event, _, detail in history]
+    assert told[-1] == ("vote_refused", {"code": "BREAK_GLASS_OFF"})
+    assert shop.approval_of(action_id)["state"] == "REQUESTED"
+    assert shop.claim() == []
+
+
+@pytest.mark.req("R-AP-15", "R-AP-11")
+def test_no_agent_and_no_key_breaks_the_glass(shop: Workshop):
+    policy(shop)
+    action_id = shop.propose()
+    for by in (shop.agent, shop.executor, shop.operator_key, shop.auditor):
+        assert broken(shop, action_id, by).status_code == 403
+    assert shop.claim() == []
+
+
+@pytest.mark.req("R-AP-14")
+def test_an_operator_lets_it_run_alone_and_the_review_is_open_with_it(shop: Workshop):
+    policy(shop)
+    action_id = shop.propose()
+    assert broken(shop, action_id).status_code == 201
+    found = used(shop)
+    assert (found["action_id"], found["reason"], found["reviews"]) == (action_id, WHY, [])
+    order = next(each for each in shop.claim() if each["action_id"] == action_id)
+    assert shop.start(order).status_code == 201
+
+
+@pytest.mark.req("R-AP-15")
+@pytest.mark.parametrize("reason", ["", "   "])
+def test_it_takes_a_reason(shop: Workshop, reason: str):
+    policy(shop)
+    assert broken(shop, shop.propose(), reason=reason).json()["code"] == "REASON_REQUIRED"
+
+
+def test_it_takes_the_signature_that_the_policy_asks_for(shop: Workshop):
+    policy(shop, step_up="A")
+    assert broken(shop, shop.propose()).json()["code"] == "STEP_UP_REQUIRED"
+
+
+def test_a_reviewer_who_is_no_operator_does_not_break_it(shop: Workshop):
+    policy(shop)
+    assert broken(shop, shop.propose(), shop.reviewer).json()["code"] == "NOT_ELIGIBLE"
+
+
+@pytest.mark.req("R-AP-23")
+def test_a_freeze_stops_it_like_anything_else(shop: Workshop):
+    policy(shop)
+    action_id = shop.propose()
+    shop.operator.post("/freezes", {"scope": "tool", "value": "delete_document", "reason": "Wait."})
+    assert broken(shop, action_id).json()["code"] == "TARGET_FROZEN"
+
+
+@pytest.mark.req("R-AP-08")
+def test_what_it_grants_is_over_after_five_minutes(shop: Workshop, clock: Clock):
+    policy(shop)
+    action_id = shop.propose()
+    broken(shop, action_id)
+    clock.forward(seconds=301)
+    before.lapse()
+    assert shop.state(action_id) == "FAILED"
+    assert shop.claim() == []
+
+
+@pytest.mark.req("R-AP-14")
+def test_two_others_review_it_and_nobody_twice(shop: Workshop):
+    policy(shop)
+    broken(shop, shop.propose())
+    assert look(shop, shop.operator).json()["code"] == "SELF_APPROVAL"
+    assert look(shop, shop.reviewer).json()["state"] == "USED"
+    assert look(shop, shop.reviewer).json()["code"] == "ALREADY_DECIDED"
+    assert look(shop, shop.person("compliance")).json()["state"] == "REVIEWED"
+    assert shop.operator.get("/emergencies").json()["items"] == []
+    done = shop.operator.get("/emergencies?reviewed=true").json()["items"]
+    assert [each["finding"] for each in done[0]["reviews"]] == ["justified", "justified"]
+
+
+def test_a_use_without_review_raises_the_alarm_once(shop: Workshop, clock: Clock):
+    """B24: an incident is opened when the review is overdue, and every page says so."""
+    policy(shop)
+    broken(shop, shop.propose())
+    tasks.lapse()
+    assert shop.operator.get("/incidents").json()["items"] == []
+    clock.forward(seconds=3601)
+    for _ in range(2):
+        tasks.lapse()
+    incidents = shop.operator.get("/incidents").json()["items"]
+    assert [(each["kind"], each["title"]) for each in incidents] == [
+        ("security", "A use of break-glass was not reviewed in time")
+    ]
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/").content.decode()
+    assert "its review is overdue" in page
+    assert look(shop, shop.reviewer).status_code == 201
+
+
+def test_a_use_that_was_not_justified_is_a_security_incident(shop: Workshop):
+    policy(shop)
+    broken(shop, shop.propose())
+    look(shop, shop.reviewer, "not_justified")
+    incidents = shop.operator.get("/incidents").json()["items"]
+    assert [each["title"] for each in incidents] == ["A use of break-glass was found not justified"]
+
+
+def test_the_page_offers_it_to_operators_only_and_only_where_it_is_switched_on(shop: Workshop):
+    action_id = shop.propose()
+    path = f"/t/{shop.slug}/approvals/{shop.approval_of(action_id)['approval_id']}"
+    assert "Break the glass" not in shop.operator.client.get(path).content.decode()
+    policy(shop)
+    assert "Break the glass" in shop.operator.client.get(path).content.decode()
+    assert "Break the glass" not in shop.reviewer.client.get(path).content.decode()
+
+
+def test_it_is_used_and_reviewed_on_the_pages(shop: Workshop):
+    policy(shop)
+    approval = shop.approval_of(shop.propose())
+    path = f"/t/{shop.slug}/approvals/{approval['approval_id']}"
+    form = {"verdict": "break_glass", "reason": WHY, "password": PASSWORD} | {
+        name: approval[name] for name in ("payload_hash", "rendering_digest")
+    }
+    assert shop.operator.client.post(f"{path}/vote", form).status_code == 302
+    listed = shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
+    assert WHY in listed
+    review = f"/t/{shop.slug}/emergencies/{used(shop)['emergency_id']}/review"
+    assert shop.reviewer.client.post(review, {"reason": "I looked."}).status_code == 422
+    sent = {"finding": "justified", "reason": "I read the incident."}
+    assert shop.reviewer.client.post(review, sent).status_code == 302
+    assert "found it justified" in shop.reviewer.client.get(f"/t/{shop.slug}/emergencies").content.decode()
+
+
+def test_who_changed_the_policy_last_does_not_break_the_glass_under_it_where_it_says_so(shop: Workshop):
+    """Otherwise one person alone could switch it on and use it."""
+    both = shop.person("operator", "administrator", name="both@orchid")
+    document = {"break_glass": RULE, "independence": ["requester", "policy_author"]}
+    assert both.post("/policies/approval", {"version": "2", "document": document}).status_code == 201
+    action_id = shop.propose()
+    assert broken(shop, action_id, both).json()["code"] == "NOT_INDEPENDENT"
+    assert broken(shop, action_id).status_code == 201

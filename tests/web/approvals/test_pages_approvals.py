@@ -1,0 +1,190 @@
+"""Approvals: what the inbox holds, what the page shows before a vote, and which votes count."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser_users import ballot, visitor, words
+
+
+def vote(stage, action_id, verdict, *, roles=("reviewer",), **changes):
+    approval = stage.approval(action_id)
+    return visitor(stage, *roles).post(f"approvals/{approval.id}/vote", **ballot(stage, action_id, verdict, **changes))
+
+
+@pytest.mark.req("R-UI-01")
+def test_the_inbox_lists_exactly_what_waits(stage):
+    first, second, gone = (stage.propose() for _ in range(3))
+    stage.approve(gone)
+    page = visitor(stage, "reviewer").page("approvals")
+    assert str(stage.approval(first).id) in page
+    assert str(stage.approval(second).id) in page
+    assert str(stage.approval(gone).id) not in page
+    said = words(page)
+    for part in (
+        "Refund 125.00 EUR to order",
+        "High-risk external",
+        "Irreversible",
+        "support",
+        "left",
+        "You can decide.",
+    ):
+        assert part in said
+
+
+def test_the_inbox_without_anything_says_as_of_when_and_whether_calls_come(stage):
+    said = words(visitor(stage, "reviewer").page("approvals"))
+    assert "0 approvals wait for a vote" in said
+    assert "no agent has called yet" in said
+
+
+def test_what_was_decided_has_a_list_of_its_own(stage):
+    action_id = stage.propose()
+    vote(stage, action_id, "reject")
+    page = visitor(stage, "operator").page("approvals", tab="decided")
+    assert str(stage.approval(action_id).id) in page
+    assert "Rejected" in words(page)
+
+
+@pytest.mark.req("R-UI-02")
+def test_the_page_shows_everything_that_a_vote_binds_to(stage):
+    action_id = stage.propose(goal="Refund the broken lamp.", order_id="EX-LAMP0001")
+    approval = stage.approval(action_id)
+    page = visitor(stage, "reviewer").page(f"approvals/{approval.id}")
+    said = words(page)
+    for part in (
+        "Refund 125.00 EUR to order EX-LAMP0001",
+        "Refund the broken lamp.",
+        "12,500",
+        "125.00 EUR",
+        "damaged",
+        "sa.amount == sr.amount",
+        "Irreversible",
+        "it cannot be undone",
+        "issue_refund 1.0.0",
+        "Approval policy version 1",
+        "May still vote:",
+        "Approve this refund",
+        "Reject this refund",
+    ):
+        assert part in said, part
+    for exact in (approval.payload_hash, approval.rendering_digest, approval.contract_digest):
+        assert exact in page
+    assert "{&quot;amount&quot;:12500,&quot;currency&quot;:&quot;EUR&quot;" in page
+
+
+def test_a_hidden_character_in_the_goal_is_made_visible(stage):
+    action_id = stage.propose(goal="Refund it\u202e now")
+    page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(action_id).id}")
+    assert '<span class="glyph" title="Right-to-left override">U+202E</span>' in page
+
+
+def test_an_earlier_action_on_the_same_target_is_in_sight(stage):
+    earlier = stage.case(amount=1)
+    with_same_target = stage.propose(order_id=earlier.target.removeprefix("order/"), reason="late")
+    page = visitor(stage, "reviewer").page(f"approvals/{stage.approval(with_same_target).id}")
+    assert "look for a repeat" in page
+    assert str(earlier.action_id) in page
+
+
+@pytest.mark.req("R-UI-26", "R-UI-03")
+def test_a_plain_form_approves(stage):
+    action_id = stage.propose()
+    answer = vote(stage, action_id, "approve")
+    assert (answer.status_code, stage.approval(action_id).state) == (302, "APPROVED")
+    said = words(visitor(stage, "reviewer").page(f"approvals/{stage.approval(action_id).id}"))
+    assert "Approved, not started" in said
+    assert "signed with session and password (class C)" in said
+
+
+@pytest.mark.req("R-UI-03")
+def test_a_rejection_needs_its_reason(stage):
+    action_id = stage.propose()
+    answer = vote(stage, action_id, "reject", reason="")
+    assert answer.status_code == 422
+    assert "needs a reason" in words(answer.content.decode())
+    assert stage.approval(action_id).state == "REQUESTED"
+    assert vote(stage, action_id, "reject").status_code == 302
+    assert stage.approval(action_id).state == "REJECTED"
+    assert stage.state(action_id) == "FAILED"
+
+
+def test_another_one_may_be_asked_for(stage):
+    action_id = stage.propose()
+    vote(stage, action_id, "request_changes")
+    assert "asked for changes" in words(visitor(stage, "operator").page(f"approvals/{stage.approval(action_id).id}"))
+
+
+def test_a_wrong_password_signs_nothing(stage):
+    action_id = stage.propose()
+    answer = vote(stage, action_id, "approve", password="not mine")
+    assert answer.status_code == 403
+    assert "This is not your password" in words(answer.content.decode())
+    assert stage.approval(action_id).state == "REQUESTED"
+
+
+@pytest.mark.req("R-UI-04")
+@pytest.mark.parametrize("digest", ["payload_hash", "rendering_digest"])
+def test_a_page_that_showed_something_else_cannot_vote(stage, digest):
+    action_id = stage.propose()
+    answer = vote(stage, action_id, "approve", **{digest: "0" * 64})
+    assert answer.status_code == 409
+    assert "Your vote was not recorded" in words(answer.content.decode())
+    assert "I looked at it.</textarea>" in answer.content.decode()
+    assert stage.approval(action_id).state == "REQUESTED"
+
+
+def test_a_page_without_its_digests_cannot_vote(stage):
+    action_id = stage.propose()
+    answer = vote(stage, action_id, "approve", payload_hash="")
+    assert answer.status_code == 422
+    assert "Read it again before you vote" in words(answer.content.decode())
+
+
+def test_a_second_vote_is_refused_in_a_sentence(stage):
+    action_id = stage.propose()
+    vote(stage, action_id, "approve")
+    answer = vote(stage, action_id, "approve", roles=("reviewer", "operator"))
+    assert answer.status_code == 409
+    assert "The request was decided already." in words(answer.content.decode())
+
+
+@pytest.mark.req("R-UI-07")
+def test_who_may_not_vote_is_offered_no_form(stage):
+    path = f"approvals/{stage.approval(stage.propose()).id}"
+    page = visitor(stage, "operator").page(path)
+    assert "Only reviewers vote." in page
+    assert 'name="verdict"' not in page
+
+
+def test_a_decided_approval_offers_no_form(stage):
+    action_id = stage.propose()
+    stage.approve(action_id)
+    assert 'name="verdict"' not in visitor(stage, "reviewer").page(f"approvals/{stage.approval(action_id).id}")
+
+
+def test_no_reviewer_at_all_is_said_aloud(stage):
+    page = visitor(stage, "operator").page(f"approvals/{stage.approval(stage.propose()).id}")
+    assert "Nobody is left who may approve it." in page
+
+
+def test_approved_never_hides_what_came_of_it(stage):
+    case = stage.case()
+    approval = stage.approval(case.action_id)
+    page = visitor(stage, "reviewer")
+    said = words(page.page(f"approvals/{approval.id}"))
+    assert "What came of it Needs review" in said
+    assert "Nothing changed" in said
+    assert "Needs review" in words(page.page("approvals", tab="decided"))
+
+
+def test_words_that_contradict_the_payload_are_flagged_and_change_no_fact(stage):
+    """B35: an agent that says 24.00 and sends 125.00 is contradicted by the page; the facts are the stored bytes."""
+    action_id = stage.propose(goal="Refund 24.00 EUR, as promised.")
+    honest = stage.propose(goal="Refund 125.00 EUR, as promised.")
+    asked, other = stage.approval(action_id), stage.approval(honest)
+    page = words(visitor(stage, "reviewer").page(f"approvals/{asked.id}"))
+    assert "The agent's words contradict the payload" in page
+    assert "In the pinned goal: The agent said 24.00 EUR, the payload says 125.00 EUR." in page
+    assert "125.00 EUR" in page
+    assert "contradict the payload" not in words(visitor(stage, "reviewer").page(f"approvals/{other.id}"))

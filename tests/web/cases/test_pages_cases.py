@@ -1,0 +1,156 @@
+"""Cases: what an operator sees before settling one, and which resolutions are taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser_users import visitor, words
+from tests.support.settling import confirm_on_page, settle_on_page
+
+WHY = {"reason": "The provider shows it.", "evidence": "Statement of 21 November, line 4"}
+
+
+@pytest.mark.req("R-UI-05")
+def test_the_queue_lists_open_cases_with_what_was_found(stage):
+    case = stage.case()
+    page = visitor(stage, "operator").page("cases")
+    said = words(page)
+    assert str(case.id) in page
+    for part in ("Refund order", "No-op failure", "Needs review", "High-risk external", "nobody yet"):
+        assert part in said
+
+
+def test_the_queue_is_filtered_by_its_address(stage):
+    nothing, wrong = stage.case(), stage.case(amount=1)
+    operator = visitor(stage, "operator")
+    page = operator.page("cases", discrepancy="VALUE_MISMATCH")
+    assert str(wrong.id) in page
+    assert str(nothing.id) not in page
+    operator.post(f"cases/{nothing.id}/claim")
+    assert str(nothing.id) in operator.page("cases", tab="mine")
+    assert str(nothing.id) not in operator.page("cases", tab="free")
+    assert operator.get("cases", tab="nonsense").status_code == 404
+
+
+@pytest.mark.req("R-UI-06")
+def test_five_accounts_stand_side_by_side_and_the_difference_is_marked(stage):
+    case = stage.case(amount=99)
+    page = visitor(stage, "operator").page(f"cases/{case.id}")
+    said = words(page)
+    for part in ("Intended", "Requested", "Observed", "Authoritative", "Believed", "1 of ", "differ"):
+        assert part in said
+    assert "differs: </span>99" in page
+    assert "sa.amount == sr.amount" in said
+    assert "Does not hold" in said
+    for part in ("shop, primary", "LSN 0/1A2B", "shop.refunds where", "Timeline", "The tool answered", "RT-04"):
+        assert part in said
+
+
+def test_the_page_of_an_action_shows_what_was_requested_beside_what_is_there_only_where_they_differ(stage):
+    operator = visitor(stage, "operator")
+
+    other = operator.page(f"actions/{stage.case(amount=99).action_id}")
+    same = operator.page(f"actions/{stage.case(count=2).action_id}")
+
+    table = words(other.split('data-part="differences"')[1].split("</table>")[0])
+    assert "amount 12500 99 the system of record" in table
+    assert 'data-part="differences"' not in same
+
+
+def test_an_effect_that_happened_twice_differs_from_the_one_intended(stage):
+    said = words(visitor(stage, "operator").page(f"cases/{stage.case(count=2).id}"))
+    assert "Duplicate side effect" in said
+    assert "2 times" in said
+    assert "Frozen: target" in said
+
+
+def test_nothing_is_believed_before_it_is_reconciled(stage):
+    page = visitor(stage, "operator").page(f"cases/{stage.case(amount=99).id}")
+    believed = page.split('data-layer="Believed"')[1:]
+    assert believed
+    assert all("not settled" in cell.split("</td>")[0] for cell in believed)
+
+
+@pytest.mark.req("R-UI-07", "R-UI-09")
+def test_only_what_the_rules_allow_is_offered(stage):
+    page = visitor(stage, "operator").page(f"cases/{stage.case().id}")
+    for offered in ("VERIFY_AGAIN", "ATTEST_PRESENT", "ATTEST_ABSENT", "ABANDON"):
+        assert f'value="{offered}"' in page
+    for other in ("COMPENSATE", "FORWARD_RECOVER", "ROLL_BACK"):
+        assert f'value="{other}"' not in page
+    assert "un again" not in words(page)
+
+
+@pytest.mark.req("R-UI-07")
+def test_a_forged_resolution_is_refused(stage):
+    case = stage.case()
+    answer = settle_on_page(visitor(stage, "operator"), case.id, "COMPENSATE", **WHY)
+    assert answer.status_code == 409
+    assert stage.state(case.action_id) == "REVIEW_REQUIRED"
+
+
+@pytest.mark.parametrize("missing", ["reason", "evidence", "resolution"])
+def test_a_resolution_needs_all_of_it(stage, missing):
+    case = stage.case()
+    fields = {"resolution": "ABANDON", **WHY} | {missing: ""}
+    assert visitor(stage, "operator").post(f"cases/{case.id}/resolve", **fields).status_code == 422
+    assert stage.state(case.action_id) == "REVIEW_REQUIRED"
+
+
+def test_reading_again_needs_no_second_person(stage):
+    case = stage.case()
+    visitor(stage, "operator").post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
+    assert stage.state(case.action_id) == "PENDING"
+
+
+@pytest.mark.req("R-UI-08")
+def test_an_attestation_takes_two_people_and_is_reported_as_one(stage):
+    case = stage.case()
+    operator, second = visitor(stage, "operator"), visitor(stage, "reviewer", name="second@orchid")
+    settle_on_page(operator, case.id, "ATTEST_ABSENT", **WHY)
+    assert stage.state(case.action_id) == "REVIEW_REQUIRED"
+    assert "nobody confirms their own proposal" in words(operator.page(f"cases/{case.id}"))
+    assert operator.post(f"cases/{case.id}/confirm", answer="confirm").status_code == 403
+    assert "Statement of 21 November" in second.page(f"cases/{case.id}")
+    confirm_on_page(second, case.id)
+    assert stage.state(case.action_id) == "FAILED"
+    assert "A person has attested" in words(operator.page(f"actions/{case.action_id}"))
+    settled = words(operator.page(f"cases/{case.id}"))
+    assert "Attest that it did not happen by Operator, confirmed by Second," in settled
+
+
+def test_the_second_person_may_send_it_back(stage):
+    case = stage.case()
+    operator, second = visitor(stage, "operator"), visitor(stage, "operator", name="second@orchid")
+    settle_on_page(operator, case.id, "ABANDON", **WHY)
+    second.post(f"cases/{case.id}/confirm", answer="decline")
+    assert 'value="ABANDON"' in operator.page(f"cases/{case.id}")
+
+
+def test_a_claim_shows_who_works_on_it_and_can_be_given_back(stage):
+    case = stage.case()
+    operator, other = visitor(stage, "operator"), visitor(stage, "operator", name="other@orchid")
+    operator.post(f"cases/{case.id}/claim")
+    assert "Owned by Operator" in words(other.page(f"cases/{case.id}"))
+    assert other.post(f"cases/{case.id}/claim").status_code == 409
+    operator.post(f"cases/{case.id}/release")
+    assert "Nobody owns this case yet." in words(other.page(f"cases/{case.id}"))
+
+
+def test_the_thread_keeps_what_people_write(stage):
+    case = stage.case()
+    reviewer = visitor(stage, "reviewer")
+    reviewer.post(f"cases/{case.id}/comments", text="I called the provider.\n<b>They confirm.</b>")
+    page = reviewer.page(f"cases/{case.id}")
+    assert "I called the provider.\n&lt;b&gt;They confirm.&lt;/b&gt;" in page
+    assert reviewer.post(f"cases/{case.id}/comments", text="  ").status_code == 422
+
+
+def test_a_settled_case_offers_nothing(stage):
+    case = stage.case()
+    operator = visitor(stage, "operator")
+    operator.post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
+    page = operator.page(f"cases/{case.id}")
+    assert 'name="resolution"' not in page
+    assert "Verify again" in words(page)
+    assert str(case.id) in operator.page("cases", tab="settled")

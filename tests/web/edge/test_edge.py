@@ -1,0 +1,319 @@
+"""What anybody can send to the real server without being known, and that nobody else notices it."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from console import asgi
+from console.local import processes, programs, servers
+from console.web import admission
+from tests.conftest import CommittedDatabase, Run, Stack, new_stack
+from tests.support.api_tenant import Workshop, workshop
+
+MIB = 1_048_576
+
+
+@dataclass
+class Served:
+    """A shop behind the server that the product runs."""
+
+    stack: Stack
+    shop: Workshop
+    database: CommittedDatabase
+    port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", headers=headers, timeout=30)
+
+    @contextmanager
+    def sent(self, text: str) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as line:
+            line.sendall(text.encode())
+            yield line
+
+    def everything_goes_on(self) -> None:
+        assert self.get("/healthz").json() == {"status": "alive"}
+        assert self.get("/readyz").json()["ready"] in (True, False)
+        assert "Sign in" in self.get("/sign-in").text
+        answer = self.get("/api/v1/actions", **self.shop.agent.headers)
+        assert answer.status_code == 200, answer.text
+
+    def spooled(self) -> list[str]:
+        """The files in its folder for temporary ones that the server has open, deleted or not."""
+        links = [str(path.readlink()) for path in Path(f"/proc/{self.pid}/fd").iterdir() if path.is_symlink()]
+        return [link for link in links if link.startswith(self.stack.environment["TMPDIR"])]
+
+    def memory(self) -> int:
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+
+@pytest.fixture(scope="module")
+def served(run: Run, module_db: CommittedDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A minute's patience, so that whatever a test leaves unfinished is still so at its end."""
+    with new_stack(run, tmp_path_factory.mktemp("edge"), module_db) as stack:
+        (stack.folder / "tmp").mkdir()
+        stack.environment |= {"COUNTERFOIL_RATE_PER_S": "0", "TMPDIR": str(stack.folder / "tmp")}
+        stack.environment["COUNTERFOIL_REQUEST_WITHIN_S"] = "60"
+        shop = workshop("orchid").set_up()
+        stack.start("web")
+        yield Served(stack, shop, module_db, stack.port, stack.children["web"].process.pid)
+
+
+@pytest.fixture
+def impatient(served: Served, tmp_path: Path) -> Iterator[Served]:
+    """A second web process, which gives every request a second."""
+    port, environment = servers.free_port(), served.stack.environment | {"COUNTERFOIL_REQUEST_WITHIN_S": "1"}
+    child = processes.spawn(programs.web(port=port, environment=environment, log=tmp_path))
+    other = replace(served, port=port, pid=child.process.pid)
+
+    def answers() -> bool:
+        try:
+            return other.get("/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    try:
+        assert processes.wait_until(answers, within_s=60), processes.tail(tmp_path / "web.log")
+        yield other
+    finally:
+        processes.stop([child])
+
+
+def request(path: str, *headers: str, method: str = "POST") -> str:
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""])
+
+
+def unfinished(path: str) -> str:
+    return request(path, "Content-Type: application/json", "Content-Length: 1000") + '{"calls"'
+
+
+def answer_on(line: socket.socket) -> tuple[int, str]:
+    """(status, all that was said) until the server hangs up."""
+    got = b""
+    while more := line.recv(65_536):
+        got += more
+    found = re.match(rb"HTTP/1\.1 (\d{3})", got)
+    return int(found.group(1)) if found else 0, got.decode(errors="replace")
+
+
+def test_unfinished_bodies_and_heads_hold_up_nobody(served: Served):
+    paths = ["/sign-in", "/api/v1/sessions", "/x/stream", "/api/v1/stream", "/nowhere", "/readyz/x", "/static/x"]
+    with ExitStack() as open_lines:
+        for number in range(8):
+            open_lines.enter_context(served.sent(unfinished(paths[number % len(paths)])))
+        served.everything_goes_on()
+        for _ in range(80):
+            open_lines.enter_context(served.sent(unfinished("/api/v1/sessions")))
+            open_lines.enter_context(served.sent("POST /sign-in HTTP/1.1\r\nX-Slow: "))
+        served.everything_goes_on()
+
+
+def test_of_too_many_unfinished_bodies_the_oldest_is_given_up(served: Served):
+    with ExitStack() as open_lines:
+        first, *_, last = [
+            open_lines.enter_context(served.sent(unfinished("/sign-in"))) for _ in range(admission.MOST_UNFINISHED + 1)
+        ]
+        assert answer_on(first)[0] == 408
+        served.everything_goes_on()
+        last.sendall(b"x" * 1000)
+        assert "403 Forbidden" in last.recv(65_536).decode()
+
+
+def test_what_does_not_arrive_in_time_is_given_up_and_told_so(impatient: Served):
+    with ExitStack() as open_lines:
+        silent = open_lines.enter_context(impatient.sent(""))
+        body = open_lines.enter_context(impatient.sent(unfinished("/api/v1/sessions")))
+        head = open_lines.enter_context(impatient.sent("GET /sign-in HTTP/1.1\r\nHost: 127"))
+        second = open_lines.enter_context(impatient.sent(request("/healthz", method="GET") + "GET /sign-in HT"))
+        head.sendall(b".0.0.1\r\nX-Slow: ")
+        status, said = answer_on(body)
+        assert status == 408
+        assert "The body did not arrive in time; nothing was done." in said
+        for line in (head, second):
+            _, said = answer_on(line)
+            assert "408 Request Timeout" in said
+            assert "The head of the request did not arrive in time; nothing was done." in said
+        assert answer_on(silent) == (0, "")
+
+
+def test_who_does_not_read_an_answer_holds_up_nobody(served: Served):
+    """Each of these asks for more than the buffers between two processes hold."""
+    path = largest_page()
+    with ExitStack() as open_lines:
+        for _ in range(asgi.THREADS * 2):
+            line = open_lines.enter_context(socket.socket())
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            line.connect(("127.0.0.1", served.stack.port))
+            line.sendall(request(path, method="GET").encode() * 100)
+        served.everything_goes_on()
+
+
+def largest_page() -> str:
+    folder = Path("console/static")
+    file = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    return f"/static/{file.relative_to(folder)}"
+
+
+def chunked(path: str, mebibytes: int) -> Any:
+    block = b"%x\r\n" % MIB + b"x" * MIB + b"\r\n"
+    head = request(path, "Transfer-Encoding: chunked", "Content-Type: application/json")
+    return [head.encode(), *([block] * mebibytes), b"0\r\n\r\n"]
+
+
+def of_length(path: str, mebibytes: int) -> Any:
+    head = request(path, f"Content-Length: {mebibytes * MIB}", "Content-Type: application/json")
+    return [head.encode(), *([b"x" * MIB] * mebibytes)]
+
+
+def with_a_file(path: str, mebibytes: int) -> Any:
+    part = b'--edge\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+    head = request(path, "Transfer-Encoding: chunked", "Content-Type: multipart/form-data; boundary=edge")
+    first = b"%x\r\n" % len(part) + part + b"\r\n"
+    return [head.encode(), first, *chunked(path, mebibytes)[1:]]
+
+
+@pytest.mark.parametrize("path", ["/x/stream", "/api/v1/stream", "/sign-in", "/api/v1/sessions"])
+def test_a_large_body_leaves_nothing_behind_and_its_sender_always_reads_why(served: Served, path: str):
+    send_and_be_refused(served, path, mebibytes=2)
+    served.everything_goes_on()
+    before = served.memory()
+    send_and_be_refused(served, path, mebibytes=30)
+    assert not served.spooled()
+    assert not list(Path(served.stack.environment["TMPDIR"]).iterdir())
+    assert served.memory() - before < 24 * MIB
+    served.everything_goes_on()
+
+
+def send_and_be_refused(served: Served, path: str, *, mebibytes: int) -> None:
+    """In each of the three ways in which a large body can come."""
+    for body in (chunked, of_length, with_a_file):
+        with served.sent("") as line:
+            for number, part in enumerate(body(path, mebibytes)):
+                line.sendall(part)
+                assert number % 10 or not served.spooled()
+            status, said = answer_on(line)
+        assert status == 413, said
+        assert "The body is larger than 1 MiB; nothing of it was kept." in said
+
+
+def test_a_body_of_unknown_length_is_read_like_any_other(served: Served):
+    def parts() -> Iterator[bytes]:
+        yield b'{"agent_id": "nobody", '
+        yield b'"goal": "g"}'
+
+    address = f"{served.url}/api/v1/sessions"
+    answer = httpx.post(address, content=parts(), headers=served.shop.agent.headers, timeout=15)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "INVALID"
+
+
+def test_overload_is_shed_what_begins_first_and_what_tells_last(served: Served):
+    """While the keys cannot be read, every call waits: the threads fill up, and then the lines before them."""
+    bearer = f"Authorization: {served.shop.agent.headers['Authorization']}"
+    page = request("/api/v1/actions", bearer, "Connection: close", method="GET")
+    begin = request("/api/v1/executions/claim", bearer, "Content-Length: 0", "Connection: close")
+    tell = begin.replace("executions/claim", f"actions/{uuid4()}/executions/1/observations")
+    with ExitStack() as lines, keys_locked(served) as unlock:
+
+        def send(text: str, times: int) -> list[socket.socket]:
+            return [lines.enter_context(served.sent(text)) for _ in range(times)]
+
+        waiting = send(page, asgi.THREADS + admission.WAITING[admission.Rank.BEGINS])
+        is_shed(first_answered(lambda: send(begin, 1)))
+        waiting += send(page, admission.WAITING[admission.Rank.ORDINARY])
+        is_shed(first_answered(lambda: send(page, 1)))
+        told = send(tell, 5)
+        assert served.get("/healthz").status_code == 200
+        assert served.get("/readyz").status_code in (200, 503)
+        assert not answered(told, within_s=0.5)
+        unlock()
+        for line in waiting[: asgi.THREADS + admission.WAITING[admission.Rank.BEGINS]]:
+            assert answer_on(line)[0] == 200
+        for line in told:
+            status, said = answer_on(line)
+            assert status == 403, said
+    served.everything_goes_on()
+
+
+def answered(lines: list[socket.socket], *, within_s: float) -> list[socket.socket]:
+    return select.select(lines, [], [], within_s)[0]
+
+
+def first_answered(send: Callable[[], list[socket.socket]]) -> socket.socket:
+    """The first of these that does not have to wait; those that wait fill the line further."""
+    for _ in range(40):
+        if found := answered(send(), within_s=0.5):
+            return found[0]
+    raise AssertionError("nothing was shed")
+
+
+def is_shed(line: socket.socket) -> None:
+    status, said = answer_on(line)
+    assert status == 503, said
+    assert int(re.findall(r"(?i)retry-after: (\d+)", said)[0]) > 0
+    problem = json.loads(said.partition("\r\n\r\n")[2])
+    assert problem["code"] == "OVERLOADED"
+    assert problem["detail"] == "There is more to do than can be done now; nothing was done. Try again in a moment."
+
+
+@contextmanager
+def keys_locked(served: Served) -> Iterator[Callable[[], None]]:
+    with psycopg.connect(served.database.owner_url) as connection:
+        connection.execute("LOCK TABLE console_apikey IN ACCESS EXCLUSIVE MODE")
+        yield connection.rollback
+
+
+ACTION = "01a206d7-6246-7b32-bf92-06b16e0aaa88"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "rank"),
+    [
+        ("POST", "/api/v1/executions/claim", admission.Rank.BEGINS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions", admission.Rank.BEGINS),
+        ("GET", f"/api/v1/actions/{ACTION}/executions", admission.Rank.ORDINARY),
+        ("POST", "/api/v1/sessions", admission.Rank.ORDINARY),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/observations", admission.Rank.TELLS_OR_STOPS),
+        ("POST", f"/api/v1/actions/{ACTION}/executions/1/heartbeat", admission.Rank.TELLS_OR_STOPS),
+        ("POST", "/api/v1/freezes", admission.Rank.TELLS_OR_STOPS),
+        ("GET", "/api/v1/freezes", admission.Rank.ORDINARY),
+        ("POST", "/t/orchid/freezes/place", admission.Rank.TELLS_OR_STOPS),
+    ],
+)
+def test_what_stops_or_tells_goes_before_what_begins(method: str, path: str, rank: admission.Rank):
+    assert admission.rank(method, path) is rank
+
+
+def test_only_the_two_streams_reach_the_side_of_streams():
+    assert admission.is_stream("/api/v1/stream")
+    assert admission.is_stream(f"/api/v1/sessions/{uuid4()}/stream")
+    for path in ("/x/stream", "/stream", "/api/v1/stream/", "/api/v1/sessions/7/stream", "/sign-in/stream"):
+        assert not admission.is_stream(path)
+
+
+def test_whether_it_is_alive_and_ready_can_only_be_read(served: Served):
+    for path in ("/api/v1/healthz", "/api/v1/readyz"):
+        for method in ("POST", "TRACE"):
+            answer = httpx.request(method, f"{served.url}{path}", timeout=30)
+            assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), answer.text
+            assert answer.json()["detail"] == f"{method} is not for this address."
+        assert httpx.head(f"{served.url}{path}", timeout=30).status_code in (200, 503)

@@ -1,0 +1,232 @@
+"""Every address, asked by every kind of caller of both tenants.
+
+The addresses come from the URL table and the OpenAPI document, who may from `tests.support.admissions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from console.web.form_pages import find_page
+from tests.support.admissions import KEYS, OPERATIONS, PAGES, PAGES_ABOUT_ONESELF, PEOPLE, PUBLIC_PAGES
+from tests.support.callers import Api
+from tests.support.probes import (
+    FORM,
+    OUTSIDE,
+    Day,
+    Operation,
+    callers_of,
+    filled,
+    names_in,
+    operations,
+    pages,
+    pages_of_tenants,
+    probe,
+    whole_day,
+)
+
+BROKEN = (b'{"calls": ', b"[7]", b"\xff")
+
+
+@pytest.fixture(scope="module")
+def world(module_db: Any, run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+    with whole_day(tmp_path_factory.mktemp("day"), run.secrets) as spent:
+        yield spent
+
+
+@pytest.fixture(scope="module")
+def called(world: Day) -> list[Operation]:
+    return operations(world)
+
+
+# The table
+
+
+def test_every_page_has_a_row():
+    of_tenants = {name for _, name in pages_of_tenants()}
+    assert of_tenants == set(PAGES)
+    assert {page.name for route, page in pages() if not route.startswith("t/<")} == PUBLIC_PAGES | PAGES_ABOUT_ONESELF
+
+
+def test_every_operation_has_a_row_and_says_the_same_in_the_document(called: list[Operation]):
+    assert {each.name for each in called} == set(OPERATIONS)
+    words = {
+        "agent": "agent keys",
+        "exec": "executor keys",
+        "oper": "operator keys",
+        "audit": "auditor keys",
+    }
+    for each in called:
+        told = each.described.get("description", "") if "security" in each.described else ""
+        for caller in (*KEYS, *PEOPLE):
+            word = words.get(caller, f"people as {caller}")
+            everybody = caller in PEOPLE and told.rstrip(".").replace("For ", "").split(", ").count("people") == 1
+            assert (caller in OPERATIONS[each.name]) is (everybody or word in told), (each.name, caller)
+
+
+# The API
+
+
+def code_of(answer: Any) -> str:
+    return str(answer.json()["code"]) if answer["Content-Type"] == "application/problem+json" else ""
+
+
+def expected(name: str, caller: str, answer: Any) -> bool:
+    """Whether an answer in one's own tenant is what the table says."""
+    status, allowed = answer.status_code, OPERATIONS[name]
+    if not allowed:
+        return status < 500 or name == "operations_readyz"
+    if caller in OUTSIDE:
+        return status == 401
+    if caller not in allowed:
+        return (status, code_of(answer)) == (403, "FORBIDDEN")
+    closed = code_of(answer) == "FORBIDDEN" and name not in ASKED_FURTHER
+    return status < 500 and status not in (400, 401) and not closed
+
+
+# Admitted to, and then asked whose it is or what they mean to say.
+ASKED_FURTHER = {
+    "people_challenge": "a resolution is for operators; reviewers sign what confirms one",
+    "staff_end_delegation": "one's own, or as an administrator",
+    "staff_come_back": "one's own, or as an administrator",
+}
+
+
+@pytest.mark.req("R-UI-20")
+def test_the_api_answers_each_caller_as_the_table_says(world: Day, called: list[Operation]):
+    wrong = []
+    for each in called:
+        sent = each.sent
+        for name, caller in callers_of(world.own).items():
+            answer = probe(caller, sent.method, f"/api/v1{sent.path}", sent.body, **sent.headers)
+            if not expected(each.name, name, answer):
+                wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.req("R-UI-20")
+def test_whoever_may_not_is_told_so_whatever_the_body(world: Day, called: list[Operation]):
+    wrong = []
+    for each in (each for each in called if each.sent.method == "POST" and OPERATIONS[each.name]):
+        for name, caller in callers_of(world.own).items():
+            if name in OPERATIONS[each.name]:
+                continue
+            for body in BROKEN:
+                answer = probe(caller, "POST", f"/api/v1{each.sent.path}", body)
+                if answer.status_code != (401 if name in OUTSIDE else 403):
+                    wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.req("R-CX-03", "R-UI-21")
+def test_the_api_answers_nothing_of_another_tenant(world: Day, called: list[Operation]):
+    wrong, before = [], world.events()
+    for each in called:
+        sent, in_path = each.sent, "{" in each.template
+        for name, caller in callers_of(world.other).items():
+            for headers in ({}, {"X-Tenant": str(world.shop.tenant)}) if name in (*PEOPLE, "left") else ({},):
+                answer = probe(caller, sent.method, f"/api/v1{sent.path}", sent.body, **sent.headers, **headers)
+                said = f"{sent.text} {headers}"
+                gives = world.leaked(said, answer.body_read)
+                fits = foreign(each.name, name, answer, in_path=in_path, elsewhere=bool(headers))
+                if gives or not fits or world.events() != before:
+                    wrong.append(f"{each.name} by {name}: {answer.status_code} {answer.body_read[:160]!r} {gives}")
+    assert not wrong, "\n".join(wrong)
+
+
+def foreign(name: str, caller: str, answer: Any, *, in_path: bool, elsewhere: bool) -> bool:
+    """Whether an answer fits somebody of the tenant next door: what is not theirs is not there."""
+    allowed = OPERATIONS[name]
+    if elsewhere and allowed:
+        return bool(answer.status_code == 401)
+    if in_path and caller in allowed and name not in ASKED_BEFORE:
+        return bool(answer.status_code == 404)
+    return expected(name, caller, answer)
+
+
+# What is asked before the thing of the path is looked for, or why the path names nothing of a tenant.
+ASKED_BEFORE = {
+    "registry_set_policy": "a kind of policy, which every tenant has",
+    "ledger_entries": "a place in one's own log, which is not signed yet",
+    "ledger_tile": "a place in one's own log, which is not signed yet",
+    "executions_start": "the proof of possession, which fits no second request",
+    "people_challenge": "one's own passkey, and who may settle",
+}
+
+
+# Pages
+
+
+@pytest.mark.req("R-UI-20", "R-UI-01")
+def test_pages_answer_each_member_as_the_table_says(world: Day):
+    wrong = []
+    for route, page in pages_of_tenants():
+        address = filled(route, world.parts)
+        unknown = filled(route, world.parts | {"slug": "nowhere"})
+        if not page_expected(page, "nobody", "GET", unknown, probe(world.own["nobody"], "GET", unknown)):
+            wrong.append(f"{page}: a tenant that is not there")
+        for name in (*PEOPLE, *OUTSIDE):
+            # Whoever may not is told so for a form with nothing in it, too.
+            for method, form in (("GET", ""), ("POST", urlencode(FORM) if name in PAGES[page] else "")):
+                answer = probe(world.own[name], method, address, form=form)
+                if not page_expected(page, name, method, address, answer):
+                    wrong.append(f"{page} by {name}: {method} {answer.status_code}")
+    assert not wrong, "\n".join(wrong)
+
+
+def page_expected(page: str, name: str, method: str, address: str, answer: Any) -> bool:
+    status = answer.status_code
+    if name == "nobody":
+        return bool(status == 302 and answer["Location"].startswith("/sign-in?next="))
+    if name == "left":
+        return bool(status == 404)
+    if method == "GET" and status == 302 and answer["Location"] == find_page(address):
+        # The address of a form, read: it leads to its page, which says for itself who may.
+        return True
+    if name not in PAGES[page]:
+        return bool(status == 403)
+    return bool(status < 500 and status not in (400, 401)) and (status != 403 or page in FORMS_ASKED_FURTHER)
+
+
+# Admitted to, and then asked for more.
+FORMS_ASKED_FURTHER = {
+    "approval-vote": "operators who do not review may only break the glass",
+    "approval-challenge": "operators who do not review may only break the glass",
+    "case-challenge": "a confirmed passkey",
+}
+
+
+@pytest.mark.req("R-CX-03", "R-UI-21")
+def test_pages_of_another_tenant_are_not_there(world: Day):
+    wrong, before = [], world.events()
+    member = world.other["everything"]
+    for route, page in pages_of_tenants():
+        theirs = filled(route, world.parts)
+        ours = filled(route, world.parts | {"slug": "willow"})
+        for address in [theirs, *([ours] if names_in(route) else [])]:
+            for method in ("GET", "POST"):
+                answer = probe(member, method, address, form=urlencode(FORM))
+                leads = address == ours and answer.status_code == 302 and answer["Location"] == find_page(address)
+                refused = answer.status_code == 403 and page in FORMS_ASKED_FURTHER and address == ours
+                gone = answer.status_code == 404 or refused or leads or (answer.status_code == 405 and address == ours)
+                if not gone or world.leaked(address, answer.body_read) or world.events() != before:
+                    wrong.append(f"{page}: {method} {address} {answer.status_code}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.req("R-CX-03")
+def test_pages_of_no_tenant_tell_nothing_of_one(world: Day):
+    wrong, parts = [], {"provider_id": "x", "pk": "1", "token": "x", "member_id": world.parts["member_id"]}
+    for route, page in pages():
+        if page.name not in (PUBLIC_PAGES | PAGES_ABOUT_ONESELF) - {"stream", "session-stream"}:
+            continue
+        for name in ("everything", "nobody"):
+            caller: Api = world.other[name]
+            answer = probe(caller, "GET", address := filled(route, parts))
+            if (answer.status_code >= 500 and page.name != "readyz") or world.leaked(address, answer.body_read):
+                wrong.append(f"{page.name} by {name}: {answer.status_code}")
+    assert not wrong, "\n".join(wrong)

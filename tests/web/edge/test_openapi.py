@@ -1,0 +1,176 @@
+"""The OpenAPI document: a valid one, complete, and true of what is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from console.web.admission import NotAdmitted, TooLarge, TooSlow, refuse
+from tests.support import api_tour
+from tests.support.api_tenant import Clock, Workshop, anonymous
+from tests.support.callers import Api
+
+
+@pytest.fixture
+def document(db: None) -> dict[str, Any]:
+    answer = anonymous().get("/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    whole = schema | {"components": document["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
+def test_the_document_is_openapi_3_1(document: dict[str, Any]):
+    assert re.fullmatch(r"3\.1\.\d+", document["openapi"])
+    assert {"title", "version"} <= document["info"].keys()
+    ids = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for part in document["components"].values() for name in part)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]):
+    for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))):
+        found: Any = document
+        for part in reference.removeprefix("#/").split("/"):
+            assert part in found, reference
+            found = found[part]
+
+
+def test_every_schema_is_a_json_schema(document: dict[str, Any]):
+    for name, schema in document["components"]["schemas"].items():
+        jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
+        assert validator(document, {"$ref": f"#/components/schemas/{name}"}), name
+
+
+def test_every_operation_says_what_it_is_takes_gives_and_refuses(document: dict[str, Any]):
+    for method, path, operation in operations(document):
+        where = f"{method} {path}"
+        assert operation["summary"], where
+        assert operation["tags"], where
+        in_path = {each["name"] for each in operation["parameters"] if each.get("in") == "path"}
+        assert in_path == set(re.findall(r"{(\w+)}", path)), where
+        problems = {status for status, said in operation["responses"].items() if "$ref" in said}
+        assert "503" in operation["responses"], where
+        expected = {"500"} | ({"401", "403", "429"} if "security" in operation else set())
+        expected |= {"400", "404", "408", "409", "413", "422"} if method == "post" else set()
+        assert expected <= problems, where
+        good = [said for status, said in operation["responses"].items() if status < "300"]
+        assert len(good) == 1, where
+        (content,) = good[0]["content"].values()
+        assert content["schema"], where
+
+
+def test_every_write_with_a_body_says_its_schema(document: dict[str, Any]):
+    silent = {"/close", "/claim", "/release", "/wake", "/verify", "/pause", "/resume", "/cancel"}
+    silent |= {"/invitation", "/separation", "/options", "/confirm", "/restore", "/remove", "/end", "/again"}
+    for method, path, operation in operations(document):
+        may_be_silent = f"/{path.rpartition('/')[2]}" in silent
+        if method == "post" and not may_be_silent:
+            assert operation["requestBody"]["content"]["application/json"]["schema"], path
+
+
+def test_writes_take_an_idempotency_key_and_a_start_a_proof(document: dict[str, Any]):
+    for method, path, operation in operations(document):
+        references = {each["$ref"] for each in operation["parameters"] if "$ref" in each}
+        # A webhook has a name of its own.
+        is_write = method == "post" and not path.endswith("/hooks/{hook_id}")
+        assert ("#/components/parameters/IdempotencyKey" in references) == is_write, path
+        assert ("#/components/parameters/DPoP" in references) == path.endswith("/executions"), path
+
+
+def test_every_call_of_a_day_is_declared_and_answered_as_declared(
+    shop: Workshop, clock: Clock, document: dict[str, Any]
+):
+    sent = api_tour.spend(shop, clock)
+    declared = [(method.upper(), path, operation) for method, path, operation in operations(document)]
+    for call in sent:
+        operation = next(
+            said for method, path, said in declared if method == call.method and api_tour.is_of(call.path, path)
+        )
+        said = operation["responses"][str(call.status)]
+        ((kind, content),) = said["content"].items()
+        assert call.kind.partition(";")[0] == kind, call.path
+        if kind == "application/json":
+            validator(document, content["schema"]).validate(json.loads(call.content))
+    missed = [
+        f"{method} {path}"
+        for method, path, _ in declared
+        if not any(method == call.method and api_tour.is_of(call.path, path) for call in sent)
+    ]
+    assert missed == [], "a call that nobody makes on that day"
+
+
+def test_problems_are_as_declared(agent: Api, document: dict[str, Any]):
+    problem = validator(document, {"$ref": "#/components/schemas/Problem"})
+    for answer in (
+        anonymous().get("/actions"),
+        agent.get("/agents"),
+        agent.get("/nothing"),
+        agent.post("/sessions", {"agent_id": 7}),
+        agent.client.delete("/api/v1/actions"),
+    ):
+        assert answer["Content-Type"] == "application/problem+json"
+        problem.validate(answer.json())
+
+
+@pytest.mark.parametrize("refusal", [NotAdmitted, TooLarge, TooSlow])
+def test_what_the_edge_refuses_is_declared_for_every_write(document: dict[str, Any], refusal: type[NotAdmitted]):
+    head, body = refused_at_the_edge(refusal())
+    status = str(head["status"])
+    for method, path, operation in operations(document):
+        assert (status in operation["responses"]) >= (method == "post"), path
+    said = document["components"]["responses"][f"Problem{status}"]
+    validator(document, {"$ref": "#/components/schemas/Problem"}).validate(json.loads(body))
+    assert "nothing" in said["description"]
+    assert ((b"retry-after", b"2") in head["headers"]) == ("Retry-After" in said.get("headers", {}))
+
+
+def refused_at_the_edge(refusal: NotAdmitted) -> tuple[dict[str, Any], bytes]:
+    """How a request of the API is refused before it gets a thread: the head of the answer, and its body."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(refuse(refusal, {"path": "/api/v1/sessions"}, receive, send))
+    return sent[0], b"".join(each.get("body", b"") for each in sent[1:])
+
+
+def test_the_docs_page_shows_every_call_and_asks_no_other_host(document: dict[str, Any]):
+    answer = anonymous().get("/docs")
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    for _, path, operation in operations(document):
+        assert path in page
+        assert f'id="{operation["operationId"]}"' in page
+    assert re.findall(r"(?:src|href|action)=[\"'](?:https?:)?//", page) == []
+    # Our policy allows no inline script or style, so there must be none.
+    assert re.findall(r"<script(?![^>]* src=)|<style| style=| on\w+=", page) == []
+    assert "'unsafe" not in answer["Content-Security-Policy"]
+
+
+def test_document_and_page_are_for_reading_only(agent: Api):
+    for path in ("/docs", "/openapi.json"):
+        answer = agent.client.post(f"/api/v1{path}", {}, "application/json")
+        assert answer.status_code == 405, path
+        assert answer["Allow"] == "GET"

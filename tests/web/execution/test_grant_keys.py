@@ -1,0 +1,123 @@
+"""Keys for grants: introduced ahead of time, rotated with overlap, retired at once; all of it on record."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from approvals.execution.operations import grant_keys
+from approvals.execution.rules import jws
+from ledger.db import tenancy
+from ledger.record.queries import events as events_queries
+from tests.support.api_tenant import Workshop
+from tests.support.callers import new_client
+
+
+def kid_of(order: dict[str, Any]) -> str:
+    return str(json.loads(jws.decode(order["grant"].split(".")[0]))["kid"])
+
+
+def published() -> dict[str, dict[str, Any]]:
+    answer = new_client().get("/.well-known/jwks.json")
+    assert answer["Cache-Control"] == "public, max-age=300"
+    return {jwk["kid"]: jwk for jwk in answer.json()["keys"]}
+
+
+def events(shop: Workshop) -> list[tuple[str, str]]:
+    """(kind, key) of what the tenant's record says of grant keys."""
+    with tenancy(shop.tenant):
+        told = events_queries.history(shop.tenant, shop.tenant)
+    return [(event.kind, detail["kid"]) for event, _, detail in told if event.kind.startswith("grant_key")]
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+def test_a_new_key_is_published_first_and_signs_later(shop: Workshop):
+    """B26: verifiers have read it before its first grant; until then the key before it signs."""
+    first = next(iter(published()))
+    kid = grant_keys.introduce(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
+    jwks = published()
+    assert set(jwks) == {first, kid}
+    assert jwks[first]["exp"] == jwks[kid]["nbf"] > timezone.now().timestamp() + 500
+    assert "d" not in jwks[kid]
+    assert kid_of(shop.claimed()) == first
+    with pytest.raises(grant_keys.KeyWaiting):
+        grant_keys.introduce(lead=grant_keys.LEAD, reason="Again.", at=timezone.now())
+
+
+def test_what_the_old_key_signed_is_good_to_its_end(shop: Workshop):
+    """B26: rotation with overlap."""
+    order = shop.claimed()
+    kid = grant_keys.introduce(lead=timedelta(0), reason="Yearly.", at=timezone.now())
+    assert kid_of(shop.claimed(path="policies/b.md")) == kid != kid_of(order)
+    assert shop.start(order).status_code == 201
+
+
+def test_a_retired_key_is_good_for_nothing_at_once(shop: Workshop):
+    """B26: what it signed is refused, the JWKS names it no more, the directory does."""
+    order = shop.claimed()
+    old = kid_of(order)
+    with pytest.raises(grant_keys.LastKey):
+        grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
+    kid = grant_keys.introduce(lead=timedelta(0), reason="Stolen.", at=timezone.now())
+    grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
+    assert refused(shop.start(order)) == (403, "GRANT_INVALID")
+    assert set(published()) == {kid}
+    assert [each.kid for each in grant_keys.directory()] == [old, kid]
+    assert events(shop) == [("grant_key_introduced", kid), ("grant_key_retired", old)]
+    with pytest.raises(grant_keys.UnknownKey):
+        grant_keys.retire(kid="nobody", reason="", at=timezone.now())
+
+
+def test_a_key_that_does_not_sign_yet_signs_nothing_that_counts(shop: Workshop, settings: Any):
+    """B26: its private half is there already; a grant from before its time is refused."""
+    order = shop.claimed()
+    kid = grant_keys.introduce(lead=grant_keys.LEAD, reason="Yearly.", at=timezone.now())
+    file = settings.COUNTERFOIL_SECRETS_DIR / "grant_keys" / f"{kid}.pem"
+    assert file.stat().st_mode & 0o077 == 0
+    early = load_pem_private_key(file.read_bytes(), password=None)
+    header, claims = (json.loads(jws.decode(part)) for part in order["grant"].split(".")[:2])
+    token = jws.write(header=header | {"kid": kid}, claims=claims, sign=early.sign)
+    assert refused(shop.start(order | {"grant": token})) == (403, "GRANT_INVALID")
+
+
+def test_a_change_of_keys_that_died_half_way_is_said_by_the_next_run(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(grant_keys, "announce", lambda **_: None)
+        kid = grant_keys.introduce(lead=timedelta(0), reason="Yearly.", at=timezone.now())
+    assert events(shop) == []
+    for _ in range(2):
+        grant_keys.announce(reason="Yearly.", at=timezone.now())
+    assert events(shop) == [("grant_key_introduced", kid)]
+
+
+def test_the_commands_do_it_and_say_what_they_did(shop: Workshop, capsys: pytest.CaptureFixture[str]):
+    old = next(iter(published()))
+    call_command("rotate_grant_key", "--lead", "0", "--reason", "Stolen.")
+    kid = capsys.readouterr().out.split()[0]
+    call_command("retire_grant_key", old, "--reason", "Stolen.")
+    assert set(published()) == {kid}
+    with pytest.raises(CommandError, match="No other key"):
+        call_command("retire_grant_key", kid, "--reason", "Why not.")
+    call_command("rotate_grant_key")
+    with pytest.raises(CommandError, match="introduced already"):
+        call_command("rotate_grant_key")
+
+
+def test_every_key_there_ever_was_is_in_a_bundle(shop: Workshop):
+    from console.pages.exports.public_keys import public_keys
+
+    old = next(iter(published()))
+    kid = grant_keys.introduce(lead=timedelta(0), reason="Stolen.", at=timezone.now())
+    grant_keys.retire(kid=old, reason="Stolen.", at=timezone.now())
+    with tenancy(shop.tenant):
+        told = json.loads(public_keys(shop.tenant))
+    assert [jwk["kid"] for jwk in told["grants"]["keys"]] == [old, kid]

@@ -1,0 +1,200 @@
+"""The log over HTTP: what a stranger needs to check it, and exports from the request to the bundle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from console.models import Sighting
+from ledger.db import tenancy
+from ledger.log.rules import checkpoint, merkle, notes, tiles
+from ledger.log.rules.tiles import Tile
+from ledger.verify_bundle import Verdict
+from tests.support import exported, seals
+from tests.support.api_tenant import Clock, Workshop
+from tests.support.callers import key_for, person_for
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: Any, tmp_path: Any) -> None:
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
+
+
+@pytest.fixture
+def worked(shop: Workshop, clock: Clock) -> Workshop:
+    """A tenant in which an action was approved, carried out and read back, all of it sealed."""
+    started = shop.started()
+    shop.observe(started)
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+    seals.seal_up()
+    seals.seal_up()
+    return shop
+
+
+def head_of(shop: Workshop) -> checkpoint.Checkpoint:
+    answer = shop.auditor.get("/ledger/checkpoint")
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    trusted = exported.policy(shop.tenant).decode().split()[1]
+    note = notes.parse(answer.content)
+    assert notes.verified(note, [notes.read_vkey(trusted)])
+    return checkpoint.parse(note.text)
+
+
+def test_checkpoint_tiles_and_entries_lead_to_each_other(worked: Workshop):
+    head = head_of(worked)
+    assert head.size > 20
+    tile = worked.auditor.get(f"/ledger/{tiles.path(Tile(0, 0), head.size)}").content
+    leaves = [tile[at : at + 32] for at in range(0, len(tile), 32)]
+    assert merkle.root_of(leaves) == head.root
+    entries = worked.auditor.get(f"/ledger/tile/entries/000.p/{head.size}").content
+    read = []
+    while entries:
+        length = int.from_bytes(entries[:2], "big")
+        read.append(entries[2 : 2 + length])
+        entries = entries[2 + length :]
+    assert [merkle.leaf_hash(each) for each in read] == leaves
+
+
+def test_proofs_are_those_of_the_tree(worked: Workshop):
+    head = head_of(worked)
+    for size in (head.size, 7):
+        for index in (0, 3, 6):
+            said = worked.auditor.get(f"/ledger/proof/inclusion?index={index}&size={size}").json()
+            if size == head.size:
+                path = [bytes.fromhex(each) for each in said["hashes"]]
+                leaf = bytes.fromhex(said["leaf_hash"])
+                merkle.verify_inclusion(leaf=leaf, index=index, size=size, proof=path, root=head.root)
+    tile = worked.auditor.get("/ledger/tile/0/000.p/7").content
+    old = merkle.root_of(tile[at : at + 32] for at in range(0, len(tile), 32))
+    said = worked.auditor.get("/ledger/proof/consistency?from=7").json()
+    assert (said["from"], said["to"]) == (7, head.size)
+    proof = [bytes.fromhex(each) for each in said["hashes"]]
+    merkle.verify_consistency(old_size=7, new_size=head.size, old_root=old, new_root=head.root, proof=proof)
+
+
+def test_events_are_told_as_the_bytes_that_are_hashed(worked: Workshop):
+    first = worked.auditor.get("/ledger/events?limit=5").json()
+    assert [each["index"] for each in first["items"]] == [0, 1, 2, 3, 4]
+    assert first["next"] == 5
+    for each in first["items"]:
+        assert merkle.leaf_hash(each["envelope"].encode()).hex() == each["leaf_hash"]
+    action = worked.auditor.get("/actions").json()["items"][0]["action_id"]
+    history = worked.auditor.get(f"/actions/{action}/history").json()["items"]
+    found, start = [], 0
+    while start is not None:
+        page = worked.auditor.get(f"/ledger/events?action={action}&from={start}&limit=2").json()
+        found += [json.loads(each["envelope"])["kind"] for each in page["items"]]
+        start = page["next"]
+    assert found == [each["event"] for each in history]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("tile/0/001", 404, "NOT_FOUND"),
+        ("tile/0/000.p/256", 404, "NO_SUCH_TILE"),
+        ("tile/0/0", 404, "NO_SUCH_TILE"),
+        ("tile/0/000.p/250", 404, "NOT_FOUND"),
+        ("tile/9/000.p/1", 404, "NOT_FOUND"),
+        ("tile/entries/x001/000", 404, "NOT_FOUND"),
+        ("tile/entries/..%2F000", 404, "NO_SUCH_TILE"),
+        ("proof/inclusion?index=100000", 404, "NOT_FOUND"),
+        ("proof/inclusion?index=0&size=100000", 409, "NOT_SIGNED"),
+        ("proof/inclusion", 422, None),
+        ("proof/inclusion?index=-1", 422, None),
+        ("proof/consistency?from=1&to=100000", 409, "NOT_SIGNED"),
+        ("proof/consistency?from=9&to=2", 404, "NOT_FOUND"),
+        ("events?limit=501", 422, None),
+    ],
+)
+def test_what_is_not_there_is_refused(worked: Workshop, path: str, status: int, code: str | None):
+    answer = worked.auditor.get(f"/ledger/{path}")
+    assert answer.status_code == status, answer.content
+    assert code in (None, answer.json()["code"])
+
+
+def test_a_log_without_a_checkpoint_says_so(shop: Workshop):
+    answer = shop.auditor.get("/ledger/checkpoint")
+    assert (answer.status_code, answer.json()["code"]) == (409, "NOT_SIGNED")
+
+
+def test_only_auditors_and_compliance_read_the_log_and_export(worked: Workshop):
+    paths = ("/ledger/checkpoint", "/ledger/events", "/exports", f"/exports/{uuid4()}", "/ledger/tile/0/000.p/1")
+    others = [worked.agent, worked.executor, worked.operator_key, worked.reviewer, worked.operator]
+    for path in paths:
+        assert [each.get(path).status_code for each in others] == [403] * 5, path
+    assert [each.post("/exports", {}).status_code for each in others] == [403] * 5
+    compliance = person_for(worked.tenant, "compliance")
+    assert [compliance.get(path).status_code for path in paths] == [200, 200, 200, 404, 200]
+
+
+def test_who_looked_at_the_log_is_noted(worked: Workshop):
+    for _ in range(3):
+        worked.auditor.get("/ledger/checkpoint")
+    with tenancy(worked.tenant):
+        assert Sighting.objects.filter(tenant_id=worked.tenant, kind="log").count() == 1
+
+
+@pytest.mark.req("R-HO-12", "R-HO-14", "R-UI-14")
+def test_a_bundle_of_real_work_is_verified_offline(worked: Workshop):
+    """Everything that happened, from the contract to the verdict, holds together for somebody who has only the file."""
+    asked = worked.auditor.post("/exports", {})
+    assert asked.status_code == 202
+    export = asked.json()["export_id"]
+    assert (asked.json()["state"], asked.json()["total"]) == ("REQUESTED", 0)
+    assert worked.auditor.get(f"/exports/{export}/bundle").json()["code"] == "NOT_FINISHED"
+    seals.seal_up()
+    exported.make(worked.tenant, UUID(export))
+    told = worked.auditor.get(f"/exports/{export}").json()
+    assert (told["state"], told["done"], told["total"]) == ("FINISHED", told["end"], told["end"])
+    answer = worked.auditor.get(f"/exports/{export}/bundle")
+    data = answer.getvalue()
+    assert (answer["Content-Type"], len(data)) == ("application/zip", told["size"])
+    report = exported.judged(data, exported.policy(worked.tenant))
+    assert (report.worst, report.findings) == (Verdict.VERIFIED, [])
+    assert report.facts["counts"]["starts"] == report.facts["counts"]["votes"] == 1
+    with tenancy(worked.tenant):
+        assert answer["Content-Disposition"] == f'attachment; filename="{export}.zip"'
+
+
+def test_what_an_agent_did_can_be_exported_alone(worked: Workshop):
+    action = worked.auditor.get("/actions").json()["items"][0]["action_id"]
+    export = worked.auditor.post("/exports", {"filters": {"action": action}}).json()["export_id"]
+    seals.seal_up()
+    row = exported.make(worked.tenant, UUID(export))
+    report = exported.judged(exported.fetch(worked.tenant, row.id), exported.policy(worked.tenant))
+    assert (report.worst, row.state) == (Verdict.VERIFIED, "FINISHED")
+    assert report.facts["counts"]["withheld"] == row.withheld > 5
+    assert report.facts["counts"]["starts"] == report.facts["counts"]["votes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"from": 5, "to": 5}, 422),
+        ({"from": -1}, 422),
+        ({"from": 1.5}, 422),
+        ({"from": "yesterday"}, 422),
+        ({"format": "xml"}, 422),
+        ({"filters": {"colour": "red"}}, 422),
+        ({"filters": {"tool": 5}}, 422),
+        ({"filters": ["tool"]}, 422),
+        ({"more": 1}, 422),
+        ({"log": 7}, 202),
+        ({"from": "2026-01-01T00:00:00Z", "to": None}, 202),
+    ],
+)
+def test_a_request_that_means_nothing_is_refused(shop: Workshop, body: Any, status: int):
+    answer = shop.auditor.post("/exports", body)
+    assert answer.status_code == status, answer.content
+
+
+def test_an_export_is_asked_for_once(shop: Workshop):
+    first, second = (shop.auditor.post("/exports", {}, **{"Idempotency-Key": "one"}).json() for _ in range(2))
+    assert first == second
+    other = key_for(shop.tenant, "audit")
+    assert len(other.get("/exports").json()["items"]) == 1

@@ -1,0 +1,70 @@
+"""Exports on the Audit page: asked for, watched, fetched once they are ready; who did what stays on record."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from console import tasks
+from tests.support.browser_users import visitor, words
+from tests.support.seals import seal_up
+
+
+@pytest.fixture
+def auditor(stage, settings, tmp_path):
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "exports"
+    return visitor(stage, "compliance")
+
+
+def made():
+    seal_up()
+    while tasks.work_exports():
+        seal_up()
+
+
+@pytest.mark.req("R-UI-14", "R-HO-12")
+def test_a_bundle_is_asked_for_made_and_fetched_and_all_of_it_is_on_record(stage, auditor):
+    action_id = stage.done()
+    seal_up()
+    assert "Nobody has asked for an export yet" in auditor.page("audit/exports")
+    auditor.post("audit/exports/start", action=str(action_id), format="jsonl", payloads="on")
+    said = words(auditor.page("audit/exports"))
+    assert f"action {action_id}; with payloads and evidence; JSON lines" in said
+    assert "Being made" in said
+    made()
+    page = auditor.page("audit/exports")
+    assert "Ready" in words(page)
+    path = page.split('/bundle"')[0].rsplit("/t/orchid/", 1)[1] + "/bundle"
+    answer = auditor.get(path)
+    data = b"".join(answer.streaming_content)
+    assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
+    assert "fetched by Compliance" in words(auditor.page("audit/exports"))
+    for kind in ("export_requested", "export_fetched"):
+        assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
+
+
+def test_a_narrative_leads_to_the_bundle_of_its_action(stage, auditor):
+    action_id = stage.done()
+    seal_up()
+    link = f"/t/orchid/audit/exports?action={action_id}"
+    assert link in auditor.page(f"actions/{action_id}/narrative")
+    assert f'value="{action_id}"' in auditor.client.get(link).content.decode()
+    assert link not in visitor(stage, "reviewer").page(f"actions/{action_id}/narrative")
+
+
+def test_exports_are_asked_for_and_fetched_by_compliance(stage, auditor):
+    stage.propose()
+    administrator = visitor(stage, "administrator")
+    assert "Ask for a bundle" not in administrator.page("audit/exports")
+    assert administrator.post("audit/exports/start", format="jsonl").status_code == 403
+    for role in ("reviewer", "operator"):
+        assert visitor(stage, role).get("audit/exports").status_code == 403
+
+
+def test_a_request_that_means_nothing_is_said_so_on_the_page(stage, auditor):
+    answer = auditor.post("audit/exports/start", action="rubbish", format="jsonl")
+    assert answer.status_code == 422
+    assert "This names no action." in words(answer.content.decode())
+    assert "Nobody has asked for an export yet" in auditor.page("audit/exports")

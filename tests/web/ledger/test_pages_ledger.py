@@ -1,0 +1,301 @@
+"""Ledger: what the header says of the seal, checkpoints and proofs, what is not anchored, and alarms."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ledger.db import tenancy
+from tests.support.browser_users import visitor, words
+from tests.support.seals import seal_up
+
+
+def head(stage):
+    from ledger.log.queries import log
+
+    with tenancy(stage.tenant):
+        return log.newest(stage.tenant)
+
+
+def test_before_there_is_a_log_the_page_says_so(stage):
+    said = words(visitor(stage, "reviewer").page("ledger"))
+    assert "No log has been opened yet" in said
+    assert "wait for a place" in said
+    assert "not sealed" in words(visitor(stage, "reviewer").page())
+
+
+@pytest.mark.req("R-UI-13")
+def test_the_page_shows_the_signed_checkpoint_and_the_key(stage):
+    stage.done()
+    seal_up()
+    page = visitor(stage, "reviewer").page("ledger")
+    newest = head(stage)
+    assert newest.note.decode() in page.replace("&#x27;", "'")
+    assert f"{newest.origin}+" in page
+    said = words(page)
+    assert f"Entries {newest.size} Signed {newest.size} Wait for a place 0" in said
+    assert "sealed" in words(visitor(stage, "reviewer").page())
+
+
+def test_what_nobody_outside_holds_is_never_called_safe(stage):
+    """L21: without a witness the page says that it is not anchored; there is no green."""
+    stage.done()
+    seal_up()
+    page = visitor(stage, "compliance").page("ledger")
+    assert "Not anchored. Nobody outside has signed or stamped a checkpoint" in words(page)
+    anchors = page.split('data-part="anchors"')[1].split("</section>")[0]
+    assert 'data-kind="unknown"' in anchors
+    assert 'data-outcome="true"' not in anchors
+
+
+def test_what_came_after_the_newest_anchor_is_counted(stage):
+    from ledger.models import Anchor
+    from ledger.record.operations import new_id
+
+    stage.propose()
+    seal_up()
+    at, size = datetime.now(UTC), head(stage).size
+    with tenancy(stage.tenant):
+        Anchor.objects.create(
+            tenant_id=stage.tenant, id=new_id(at), log=1, size=size, kind="witness", name="witness.example/1",
+            evidence=b"line", at=at,
+        )  # fmt: skip
+    stage.propose()
+    seal_up()
+    said = words(visitor(stage, "compliance").page("ledger"))
+    after = head(stage).size - size
+    assert f"witness.example/1: up to {size}" in said
+    assert f"{after} entries after that are not anchored" in said
+
+
+def test_one_witness_of_a_quorum_of_two_is_not_enough(stage, settings, tmp_path):
+    """L21: the page says not anchored, and who does not answer, however much the other one signed."""
+    from ledger.log.rules import notes, witness_policy
+    from ledger.models import Anchor, Anchoring
+    from ledger.record.operations import new_id
+    from tests.support.outside.witnesses import SomeLog
+
+    keys = {
+        name: notes.vkey(f"{name}.example", SomeLog().key.public_key(), notes.COSIGNATURE) for name in ("one", "two")
+    }
+    lines = "".join(f"witness {name} {key} http://127.0.0.1:1\n" for name, key in keys.items())
+    settings.COUNTERFOIL_WITNESSES = witness_policy.read(f"{lines}group both all one two\nquorum both\n".encode())
+    stage.done()
+    seal_up()
+    at, size = datetime.now(UTC), head(stage).size
+    wrong = {"two": {"since": (at - timedelta(hours=2)).isoformat(), "text": "No answer: ConnectError."}}
+    with tenancy(stage.tenant):
+        for name in ("one", "two"):
+            if name == "two":
+                alone = visitor(stage, "compliance").page("ledger")
+            Anchor.objects.create(
+                tenant_id=stage.tenant, id=new_id(at), log=1, size=size, kind="witness", name=name, evidence=b"line",
+                at=at,
+            )  # fmt: skip
+            Anchoring.objects.update_or_create(
+                tenant_id=stage.tenant, log=1, kind="witness", defaults={"due_at": at, "faults": wrong}
+            )
+            wrong = {}
+    said = words(alone)
+    assert f"one: up to {size}" in said
+    assert "Not anchored. No checkpoint of this log has been signed by as many witnesses" in said
+    assert "two has not vouched for this log since" in said
+    assert "No answer: ConnectError." in said
+    assert "not anchored" in alone.split('data-part="standing"')[1].split("</dl>")[0]
+    both = words(visitor(stage, "compliance").page("ledger"))
+    assert f"Held by others up to {size}" in both
+    assert "has not vouched" not in both
+
+
+# Proofs
+
+
+@pytest.mark.req("R-LE-02")
+def test_an_entry_is_proved_by_index_by_hash_and_by_address(stage):
+    from ledger.log.queries import proofs
+    from ledger.record.queries import events
+
+    action_id = stage.done()
+    seal_up()
+    reader = visitor(stage, "reviewer")
+    with tenancy(stage.tenant):
+        found = proofs.leaf(stage.tenant, 1, 7)
+        event = events.event(stage.tenant, action_id, 1)
+    for asked in ("7", found.hash.hex(), f"http://console.test/t/orchid/events/{found.subject_id}/{found.seq}"):
+        page = reader.page("ledger", entry=asked)
+        assert 'data-holds="yes"' in page, asked
+        assert "Entry 7:" in words(page)
+    assert "Entry" in words(reader.page("ledger", entry=bytes(event.entry_hash).hex()))
+    for nothing in ("999999", "0" * 64, "rubbish", f"events/{action_id}/99"):
+        assert "This log has no such entry." in words(reader.page("ledger", entry=nothing)), nothing
+
+
+@pytest.mark.req("R-LE-02")
+def test_one_checkpoint_is_shown_to_continue_another(stage):
+    stage.propose()
+    seal_up()
+    old = head(stage).size
+    stage.done()
+    seal_up()
+    reader = visitor(stage, "reviewer")
+    page = reader.page("ledger", **{"from": str(old)})
+    assert 'data-holds="yes"' in page
+    assert f"begins with those {old}." in words(page)
+    assert "No checkpoint of that size was kept" in words(reader.page("ledger", **{"from": str(old - 1)}))
+    assert "Sizes are between" in words(reader.page("ledger", **{"from": "99999"}))
+    assert "A size is a number" in words(reader.page("ledger", **{"from": "-1"}))
+
+
+def test_an_event_that_was_changed_does_not_prove(stage, monkeypatch):
+    from ledger.log.queries import log
+    from ledger.record.queries import events
+
+    action_id = stage.propose()
+    seal_up()
+    real = events.one_event
+
+    def changed(*asked):
+        row, entry, detail = real(*asked)
+        row.entry_hash = b"\x00" * 32
+        return row, entry, detail
+
+    monkeypatch.setattr(events, "one_event", changed)
+    with tenancy(stage.tenant):
+        place = log.place(stage.tenant, action_id, 1)
+    page = visitor(stage, "compliance").page("ledger", entry=str(place.index))
+    assert 'data-holds="no"' in page
+    assert "This does not hold." in words(page)
+
+
+def test_a_browser_gets_all_it_needs_to_check_an_event_by_itself(stage):
+    """The answer is checked here with the rules alone: nothing of it is trusted but the key."""
+    from ledger.log.rules import checkpoint, notes
+    from ledger.log.rules.merkle import leaf_hash, verify_inclusion
+
+    action_id = stage.propose()
+    reader = visitor(stage, "reviewer")
+    unsealed = reader.get(f"events/{action_id}/1/proof")
+    assert (unsealed.status_code, unsealed.json()["code"]) == (409, "NOT_SIGNED")
+    seal_up()
+    told = reader.get(f"events/{action_id}/1/proof").json()
+    note = notes.parse(told["checkpoint"].encode())
+    notes.verified(note, [notes.read_vkey(key) for key in told["keys"]])
+    point = checkpoint.parse(note.text)
+    verify_inclusion(
+        leaf=leaf_hash(told["envelope"].encode()),
+        index=told["index"],
+        size=point.size,
+        proof=[bytes.fromhex(each) for each in told["hashes"]],
+        root=point.root,
+    )
+    page = reader.page(f"actions/{action_id}")
+    assert f'data-proof="/t/orchid/events/{action_id}/' in page
+    assert re.search(r"In the log no\. \d+", words(page))
+    assert reader.get("ledger/1/growth/1/2").json()["hashes"]
+    assert reader.get("ledger/1/growth/1/999999").status_code == 404
+    assert reader.get("ledger/9/growth/1/2").status_code == 404
+
+
+# The header
+
+
+def test_the_header_says_since_when_nothing_is_sealed(stage, monkeypatch):
+    from console.pages.ledger import log_status
+    from ledger.log.queries import log
+
+    stage.propose()
+    seal_up()
+    at = datetime.now(UTC)
+    assert 'class="seal" href' in visitor(stage, "reviewer").page()
+    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=7, oldest_s=40.0, unsigned_s=None))
+    page = visitor(stage, "reviewer").page()
+    assert 'class="seal" data-wrong' in page
+    assert "not sealing since 40 s ago" in words(page)
+    monkeypatch.setattr(log, "lag", lambda tenant: log.Lag(waiting=0, oldest_s=None, unsigned_s=None))
+    with tenancy(stage.tenant):
+        assert not log_status.seal(stage.tenant, at=at).is_wrong
+        silent = log_status.seal(stage.tenant, at=at + timedelta(minutes=3))
+    assert silent.is_wrong
+    assert "no sign of life" in silent.why
+
+
+# Alarms
+
+
+def raised(stage, kind="LOG_DAMAGED"):
+    from ledger.log.operations import logs
+    from ledger.log.queries import log
+
+    at = datetime.now(UTC)
+    logs.raise_alarm(tenant_id=stage.tenant, kind=kind, detail="Event 3 has another hash.", at=at)
+    with tenancy(stage.tenant):
+        return log.alarms(stage.tenant)[0].id
+
+
+@pytest.mark.req("R-LE-02")
+def test_an_alarm_is_the_first_thing_that_anybody_sees(stage):
+    stage.propose()
+    seal_up()
+    assert "Tamper alarm" not in visitor(stage, "reviewer").page()
+    raised(stage)
+    for role in ("reviewer", "operator", "compliance", "administrator"):
+        for path in ("", "actions", "ledger"):
+            page = visitor(stage, role).page(path)
+            body = page.split('<main id="main"')[1]
+            assert words(body).index("Tamper alarm: What is stored is not what was recorded.") < 60
+    assert "Event 3 has another hash." in words(visitor(stage, "reviewer").page("ledger"))
+
+
+@pytest.mark.req("R-LE-21")
+def test_an_alarm_is_answered_with_what_was_found(stage):
+    from ledger.record.queries import events
+
+    stage.propose()
+    seal_up()
+    alarm = raised(stage)
+    path = f"ledger/alarms/{alarm}/acknowledge"
+    assert visitor(stage, "operator").post(path, reason="It is fine.").status_code == 403
+    auditor = visitor(stage, "compliance")
+    auditor.post(path, reason="")
+    assert "Tamper alarm" in auditor.page()
+    auditor.post(path, reason="A disk was changed; restored from the backup of Monday.")
+    assert "Tamper alarm" not in auditor.page()
+    assert "Answered What is stored is not what was recorded" in words(auditor.page("ledger"))
+    with tenancy(stage.tenant):
+        event, _, detail = events.history(stage.tenant, head(stage).id)[-1]
+    assert (event.kind, event.actor_id) == ("alarm_acknowledged", stage.person("compliance").actor_id)
+    assert detail["reason"] == "A disk was changed; restored from the backup of Monday."
+    assert auditor.post(path, reason="Again.").status_code == 404
+
+
+# Integrity checks
+
+
+@pytest.mark.req("R-LE-02", "R-LE-21")
+def test_a_check_is_run_from_the_page(stage):
+    from console import tasks
+
+    stage.done()
+    seal_up()
+    auditor = visitor(stage, "compliance")
+    assert "Check everything now" in auditor.page("ledger")
+    assert "Check everything now" not in visitor(stage, "reviewer").page("ledger")
+    assert visitor(stage, "operator").post("ledger/checks").status_code == 403
+    auditor.post("ledger/checks")
+    page = auditor.page("ledger")
+    assert "Under way, begun by Compliance" in words(page)
+    assert "<progress" in page
+    assert auditor.post("ledger/checks").status_code == 409
+    turn = page.split("/checks/")[1].split("/turn")[0]
+    auditor.post(f"ledger/checks/{turn}/turn", to="pause")
+    assert "Resume it" in auditor.page("ledger")
+    assert tasks.check_integrity() == 0
+    auditor.post(f"ledger/checks/{turn}/turn", to="resume")
+    assert auditor.post(f"ledger/checks/{turn}/turn", to="elsewhere").status_code == 404
+    seal_up()
+    assert tasks.check_integrity() > 1
+    said = words(auditor.page("ledger"))
+    assert "Everything holds" in said
+    assert re.search(r"\d+ subjects, \d+ events, \d+ pieces of evidence, \d+ leaves", said)

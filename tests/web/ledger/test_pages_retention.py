@@ -1,0 +1,120 @@
+"""Holds and erasure on the Audit page: two people, a password, a hold that stops it, a policy that two agree on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser_users import ballot, visitor, words
+from tests.support.scenes import PASSWORD
+
+
+@pytest.fixture
+def first(stage):
+    return visitor(stage, "compliance", name="first@orchid")
+
+
+@pytest.fixture
+def second(stage):
+    return visitor(stage, "compliance", name="second@orchid")
+
+
+def over(stage):
+    """An action that has come to an end, and that nobody has to look at again."""
+    action_id = stage.propose()
+    approval = stage.approval(action_id)
+    visitor(stage, "reviewer").post(f"approvals/{approval.id}/vote", **ballot(stage, action_id, "reject"))
+    assert stage.state(action_id) == "FAILED"
+    return action_id
+
+
+def ask(person, action_id, **changed):
+    fields = {"what": str(action_id), "legal_basis": "GDPR Art. 17", "reason": "The customer asked."} | changed
+    return person.post("audit/erasures/ask", **fields)
+
+
+def path_of(page, kind):
+    return page.split("/answer")[0].rsplit("/t/orchid/", 1)[1] + "/answer" if f"{kind}/" in page else ""
+
+
+@pytest.mark.req("R-LE-21")
+def test_an_erasure_takes_another_person_and_their_password(stage, first, second):
+    action_id = over(stage)
+    ask(first, action_id)
+    page = first.page("audit/holds")
+    assert "Waits for a second person" in words(page)
+    assert "Confirm: erase this" not in page
+    path = path_of(page, "erasures")
+    assert first.post(path, to="confirm", password=PASSWORD).status_code == 403
+    assert "Confirm: erase this" in second.page("audit/holds")
+    assert second.post(path, to="confirm", password="wrong").status_code == 403
+    assert "Waits for a second person" in words(second.page("audit/holds"))
+    assert second.post(path, to="confirm", password=PASSWORD).status_code == 302
+    said = words(second.page("audit/holds"))
+    assert "Confirmed, to be carried out GDPR Art. 17" in said
+    assert "asked for by First, confirmed by Second" in said
+    assert second.page("audit", kind="erasure_confirmed").count("<tr data-item") == 1
+
+
+def test_a_request_is_refused_or_withdrawn_with_a_reason(stage, first, second):
+    ask(first, over(stage))
+    path = path_of(first.page("audit/holds"), "erasures")
+    second.post(path, to="refuse", reason="")
+    assert "Waits for a second person" in words(first.page("audit/holds"))
+    second.post(path, to="refuse", reason="There is a dispute.")
+    assert "Refused GDPR Art. 17" in words(first.page("audit/holds"))
+    ask(first, over(stage))
+    path = path_of(first.page("audit/holds"), "erasures")
+    first.post(path, to="withdraw", reason="Asked for the wrong one.")
+    assert "Withdrawn GDPR Art. 17" in words(first.page("audit/holds"))
+    assert first.post(path, to="elsewhere", reason="x").status_code == 404
+
+
+def test_a_hold_stops_an_erasure_until_it_is_lifted(stage, first, second):
+    action_id = over(stage)
+    first.post("audit/holds/place", scope="action", value=str(action_id), reason="A court asked for it.")
+    page = first.page("audit/holds")
+    assert "A court asked for it." in words(page)
+    assert ask(first, action_id).status_code == 409
+    path = page.split("/lift")[0].rsplit("/t/orchid/", 1)[1] + "/lift"
+    second.post(path, reason="")
+    assert ask(first, action_id).status_code == 409
+    second.post(path, reason="The court is done.")
+    assert "No hold is in force." in words(first.page("audit/holds"))
+    assert ask(first, action_id).status_code == 302
+
+
+def test_a_policy_takes_two_people(stage, first, second):
+    assert "395 days" in words(first.page("audit/holds"))
+    first.post("audit/retention/propose", payload_days="90", envelope_days="400", floor_days="30")
+    page = first.page("audit/holds")
+    assert "395 days" in words(page)
+    path = path_of(page, "retention")
+    assert first.post(path, to="confirm", password=PASSWORD).status_code == 403
+    second.post(path, to="confirm", password=PASSWORD)
+    assert "Payloads, evidence, entries, recordings 90 days" in words(first.page("audit/holds"))
+    assert (
+        first.post("audit/retention/propose", payload_days="90", envelope_days="9", floor_days="1").status_code == 422
+    )
+
+
+def test_only_compliance_decides_and_administrators_see(stage, first):
+    ask(first, over(stage))
+    administrator = visitor(stage, "administrator")
+    page = administrator.page("audit/holds")
+    assert "Waits for a second person" in words(page)
+    assert "Confirm: erase this" not in page
+    path = path_of(first.page("audit/holds"), "erasures")
+    assert administrator.post(path, to="confirm", password=PASSWORD).status_code == 403
+    assert administrator.post("audit/holds/place", scope="all", reason="x").status_code == 403
+    for role in ("reviewer", "operator"):
+        assert visitor(stage, role).get("audit/holds").status_code == 403
+
+
+def test_what_is_not_complete_is_said_at_its_field(stage, first):
+    answer = ask(first, "no id", legal_basis="")
+    said = words(answer.content.decode())
+    assert answer.status_code == 422
+    assert "Every line must name an action." in said
+    assert "Name the legal basis." in said
+    answer = first.post("audit/holds/place", scope="all", value="x", reason="y")
+    assert "A hold on everything has no name" in words(answer.content.decode())

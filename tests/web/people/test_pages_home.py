@@ -1,0 +1,99 @@
+"""Home and the session page."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.support.api_tenant import Clock, Workshop
+from tests.support.browser_users import visitor, words
+
+
+def test_an_empty_home_is_honest_about_what_it_knows(stage):
+    said = words(visitor(stage, "reviewer", "operator").page())
+    assert "Nothing waits for you" in said
+    assert "no agent has called yet" in said
+    assert "No action is unknown or held" in said
+    assert "shop 0" in said
+
+
+def test_a_living_intake_is_said_with_its_age(stage):
+    stage.propose()
+    assert "intake healthy, last call" in words(visitor(stage, "operator").page())
+
+
+def test_the_figures_count_and_lead_to_their_lists(stage):
+    stage.propose()
+    stage.case()
+    page = visitor(stage, "operator").page()
+    said = words(page)
+    for part in ("Waiting for approval 1 oldest", "Open cases 1 oldest", "Needs review 1 oldest", "Unknown 0 none"):
+        assert part in said
+    assert 'href="/t/orchid/actions?outcome=NEEDS_REVIEW"' in page
+
+
+def test_the_approvals_that_end_within_the_hour_are_those_of_the_api_s_list(shop: Workshop, clock: Clock):
+    shop.propose(path="policies/old.md")
+    clock.forward(hours=23, minutes=30)
+    shop.propose(path="policies/new.md")
+    person = shop.person("reviewer", name="later@orchid")
+    ends = [datetime.fromisoformat(each["decide_by"]) for each in person.get("/approvals").json()["items"]]
+    soon = [each for each in ends if each <= clock.now() + timedelta(hours=1)]
+    said = words(person.client.get("/t/orchid/").content.decode())
+    assert (len(ends), len(soon)) == (2, 1)
+    assert f"Waiting for approval {len(ends)} oldest" in said
+    assert f"To be decided within an hour {len(soon)} oldest" in said
+
+
+def test_what_waits_depends_on_what_one_may_do(stage):
+    approval, case = stage.approval(stage.propose()), stage.case()
+    reviewer, operator = visitor(stage, "reviewer").page(), visitor(stage, "operator").page()
+    assert f"/t/orchid/approvals/{approval.id}" in reviewer
+    assert f"/t/orchid/cases/{case.id}" not in reviewer
+    assert f"/t/orchid/cases/{case.id}" in operator
+    assert f"/t/orchid/approvals/{approval.id}" not in operator
+
+
+@pytest.mark.req("R-UI-15")
+def test_a_refused_call_leads_to_its_session(stage):
+    stage.call("issue_refnd", {"order_id": "EX-1"})
+    page = visitor(stage, "operator").page()
+    assert "Phantom tool" in words(page)
+    session = page.split("/t/orchid/sessions/")[1].split('"')[0]
+    said = words(visitor(stage, "operator").page(f"sessions/{session}"))
+    for part in ("PHANTOM_TOOL", "issue_refnd", "0 accepted, 1 refused", "Refund the order in full"):
+        assert part in said
+
+
+@pytest.mark.req("R-UI-24")
+def test_a_session_tells_its_calls_and_what_may_be_told(stage):
+    from ledger.actions.queries import actions
+    from ledger.db import tenancy
+
+    action_id = stage.done()
+    with tenancy(stage.tenant):
+        session = actions.action(stage.tenant, action_id).session_id
+    said = words(visitor(stage, "compliance").page(f"sessions/{session}"))
+    assert "Done, and confirmed in the system of record." in said
+    assert "1 accepted, 0 refused" in said
+    assert "The pinned goal" in said
+
+
+@pytest.mark.req("R-UI-17")
+def test_a_freeze_is_in_sight_and_is_lifted_with_a_reason(stage):
+    stage.case(count=2)
+    operator = visitor(stage, "operator")
+    page = operator.page()
+    assert "1 frozen" in words(page)
+    lift = page.split('action="/t/orchid/')[1:]
+    path = next(part.split('"')[0] for part in lift if part.startswith("freezes/"))
+    operator.post(path, reason="")
+    assert "1 frozen" in words(operator.page())
+    operator.post(path, reason="Finance has reversed the second one.")
+    assert "1 frozen" not in words(operator.page())
+
+
+def test_only_who_may_lift_is_offered_to(stage):
+    stage.case(count=2)
+    assert "Lift this freeze" not in visitor(stage, "reviewer").page()

@@ -1,0 +1,193 @@
+"""The bell, a person's list, what an administrator lets go out, and what could not be delivered."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from console import tasks
+from console.models import Notice
+from console.notifications.channels import Outlets
+from ledger.db import tenancy
+from tests.support.browser_users import visitor, words
+from tests.support.outside.receivers import posts
+
+
+def bell(page: str) -> str:
+    return words(re.search(r'<a class="line" href="/t/orchid/notices".*?</a>', page, re.S).group(0)).strip()
+
+
+def told(stage, **risks):
+    """Actions of which people were told, by the risk that a policy has found."""
+    from approvals.models import Approval
+
+    made = {}
+    for name, risk in risks.items():
+        made[name] = stage.propose()
+        with tenancy(stage.tenant):
+            Approval.objects.filter(tenant_id=stage.tenant, action_id=made[name]).update(risk=risk)
+    tasks.tell_people()
+    return made
+
+
+def test_the_bell_counts_what_is_unread_and_looking_at_it_is_reading(stage):
+    person = visitor(stage, "reviewer")
+    actions = told(stage, one="LOW", other="HIGH")
+    assert bell(person.page()) == "2 unread notices"
+    person.page(f"approvals/{stage.approval(actions['one']).id}")
+    assert bell(person.page()) == "1 unread notices"
+    said = words(person.page("notices"))
+    assert "1 unread" in said
+    assert said.count("An approval waits for you") == 2
+    assert "Refund, high-risk external, irreversible, high risk" in said
+
+
+def test_all_is_read_up_to_what_was_on_the_page(stage):
+    person = visitor(stage, "reviewer")
+    told(stage, one="LOW")
+    upto = re.search(r'name="upto" value="([^"]+)"', person.page("notices")).group(1)
+    told(stage, later="LOW")
+    assert person.post("notices/read", upto=upto).status_code == 302
+    assert bell(person.page()) == "1 unread notices"
+    person.post("notices/read", upto="nonsense")
+    assert bell(person.page()) == "Notices, none unread"
+
+
+def test_the_next_item_is_the_most_urgent_that_still_waits(stage):
+    person = visitor(stage, "reviewer")
+    actions = told(stage, low="LOW", high="HIGH", decided="HIGH")
+    stage.approve(actions["high"])
+    assert person.get("notices/next")["Location"].endswith(f"/approvals/{stage.approval(actions['decided']).id}")
+    stage.approve(actions["decided"])
+    assert person.get("notices/next")["Location"].endswith(f"/approvals/{stage.approval(actions['low']).id}")
+    stage.approve(actions["low"])
+    assert person.get("notices/next")["Location"] == "/t/orchid/notices"
+    assert "decided meanwhile" in words(person.page("notices"))
+
+
+def test_what_one_person_is_told_no_other_reads(stage):
+    told(stage, one="HIGH")
+    visitor(stage, "reviewer")
+    other = visitor(stage, "operator")
+    assert "You have been told nothing yet." in words(other.page("notices"))
+    assert bell(other.page()) == "Notices, none unread"
+
+
+def test_somebody_says_how_they_want_their_mail(stage):
+    person = visitor(stage, "reviewer")
+    wish = {
+        "LOW": "off",
+        "NORMAL": "",
+        "HIGH": "now",
+        "quiet_from": "22:00",
+        "quiet_until": "06:30",
+        "zone": "Europe/Berlin",
+    }
+    assert person.post("notices/wishes", **wish).status_code == 302
+    page = person.page("notices")
+    assert 'value="22:00' in page
+    assert 'value="Europe/Berlin"' in page
+    assert '<option value="off" selected>' in page
+    refused = person.post("notices/wishes", **(wish | {"zone": "Nowhere/At all"}))
+    assert refused.status_code == 422
+    assert "There is no such time zone" in words(refused.content.decode())
+
+
+def test_only_administrators_choose_what_goes_out(stage):
+    assert visitor(stage, "reviewer").get("notices/channels").status_code == 403
+    assert visitor(stage, "reviewer").post("notices/channels/set").status_code == 403
+    administrator = visitor(stage, "administrator")
+    form = {
+        f"{channel}-{risk}": "now" for channel in ("email", "slack", "webhook") for risk in ("LOW", "NORMAL", "HIGH")
+    }
+    assert (
+        administrator.post("notices/channels/set", **(form | {"slack-LOW": "off", "digest_min": 15})).status_code == 302
+    )
+    page = administrator.page("notices/channels")
+    assert re.search(r'name="slack-LOW".*?<option value="off" selected>', page, re.S)
+    assert administrator.post("notices/channels/set", **(form | {"digest_min": 1})).status_code == 422
+    assert (
+        administrator.post("notices/channels/set", **(form | {"webhook-LOW": "digest", "digest_min": 15})).status_code
+        == 422
+    )
+
+
+def test_no_address_and_no_secret_is_shown(stage, settings):
+    secret = "whsec_" + "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh"
+    settings.COUNTERFOIL_CHANNELS = {
+        "*": Outlets("https://hooks.example.org/room-4711", ("https://in.example.org/x", secret))
+    }
+    page = visitor(stage, "administrator").page("notices/channels")
+    assert "Chat room has an address" in words(page)
+    assert not [each for each in ("room-4711", "in.example.org", secret) if each in page]
+
+
+def test_what_could_not_be_delivered_is_listed_with_the_reason_and_sent_again(stage, settings):
+    with posts() as server:
+        settings.COUNTERFOIL_CHANNELS = {"orchid": Outlets(slack=server.url)}
+        server.answers = [410]
+        told(stage, one="HIGH")
+        administrator = visitor(stage, "administrator")
+        assert "1 message could not be delivered." in words(administrator.page())
+        assert "could not be delivered" not in words(visitor(stage, "reviewer").page())
+        said = words(administrator.page("notices/channels"))
+        assert "An approval waits by chat room: HTTP 410, 1 attempt" in said
+        with tenancy(stage.tenant):
+            row = Notice.objects.get(tenant_id=stage.tenant)
+        assert administrator.post(f"notices/undelivered/{row.id}/again").status_code == 302
+        assert tasks.tell_people() == 1
+        assert len(server.received) == 2
+        assert administrator.post(f"notices/undelivered/{row.id}/again").status_code == 404
+        assert "Everything that was sent has arrived" in words(administrator.page("notices/channels"))
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[]", "must be an object"),
+        ("{", "is not JSON"),
+        ('{"orchid": {"sms": "x"}}', "must be an object with slack, webhook, or both"),
+        ('{"orchid": {"slack": "http://hooks.example.org/x"}}', "must be an https address"),
+        ('{"orchid": {"slack": "https://user:word@hooks.example.org/x"}}', "must be an https address"),
+        ('{"orchid": {"webhook": {"url": "https://in.example.org"}}}', "needs an https url and a secret"),
+        ('{"orchid": {"webhook": {"url": "https://in.example.org", "secret": "short"}}}', "24 to 64 bytes"),
+    ],
+)
+def test_a_file_of_channels_that_cannot_work_stops_the_process(tmp_path, written, said):
+    from console.notifications.channels import outlets
+    from console.pages.ledger.settings_files import Unusable
+
+    file = tmp_path / "channels.json"
+    file.write_text(written)
+    file.chmod(0o600)
+    with pytest.raises(Unusable, match=said):
+        outlets(file)
+
+
+def test_a_file_of_channels_that_others_can_read_stops_the_process(tmp_path):
+    from console.notifications.channels import Outlets, of, outlets
+    from console.pages.ledger.settings_files import Unusable
+
+    file = tmp_path / "channels.json"
+    file.write_text('{"orchid": {"slack": "https://hooks.example.org/x"}}')
+    file.chmod(0o640)
+    with pytest.raises(Unusable, match="chmod 600"):
+        outlets(file)
+    file.chmod(0o600)
+    known = outlets(file)
+    assert of(known, "orchid").slack == "https://hooks.example.org/x"
+    assert of(known, "willow") == Outlets()
+
+
+def test_the_list_over_the_api_is_the_persons_own(stage):
+    person = visitor(stage, "reviewer")
+    told(stage, one="HIGH")
+    [item] = person.client.get("/api/v1/notices").json()["items"]
+    assert (item["kind"], item["risk"], item["still_waits"], item["read_at"]) == ("requested", "HIGH", True, None)
+    assert item["url"].startswith("/t/orchid/approvals/")
+    assert visitor(stage, "operator").client.get("/api/v1/notices").json()["items"] == []
+    assert visitor(stage, "operator").client.get("/api/v1/notices/channels").status_code == 403
+    raised = datetime.fromisoformat(item["raised_at"])
+    assert raised < datetime.now(UTC)

@@ -1,0 +1,365 @@
+"""Polling through the task: batches are read and concluded, a system that is away is left alone and nothing is lost."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ledger.catalogue import queries as catalogue_queries
+from ledger.db import tenancy
+from ledger.record.queries import events as events_queries
+from reviews import queries, tasks
+from reviews.models import Health, Lane, Schedule
+from reviews.readback.operations import polling
+from tests.support.api_tenant import Clock, Workshop, contract, document, result
+
+
+@pytest.fixture
+def clock(clock: Clock) -> Clock:
+    clock.stop()
+    return clock
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
+    """The actions that were really read, in order."""
+    made: list[UUID] = []
+    real = polling.read_all
+
+    def counted(plan: Any, *, at: Any, clock: Any) -> Any:
+        made.append(plan.action_id)
+        return real(plan, at=at, clock=clock)
+
+    monkeypatch.setattr(polling, "read_all", counted)
+    return made
+
+
+def limits(shop: Workshop, root: Path, **changes: int) -> Any:
+    """The documents' system with these limits, as an operator registers it."""
+    settings = {"root": str(root), "limits": changes}
+    body = {"name": "documents", "pattern": "filesystems", "settings": settings}
+    return shop.operator_key.post("/systems", body)
+
+
+def written(shop: Workshop, count: int = 1, *, folder: str = "notes") -> list[str]:
+    """Actions whose tool says that a document was written; none is there yet."""
+    made = []
+    for number in range(count):
+        path = f"{folder}/{number}.md"
+        result_ = shop.call("write_document", document(path, "Quiet."))
+        [order] = shop.claim()
+        started = shop.start(order).json()
+        shop.observe(started, result=result(tool="write_document"))
+        made.append(str(result_["action_id"]))
+    return made
+
+
+def health(shop: Workshop) -> Health:
+    with tenancy(shop.tenant):
+        return Health.objects.get(tenant_id=shop.tenant)
+
+
+def system_events(shop: Workshop) -> list[str]:
+    with tenancy(shop.tenant):
+        system = catalogue_queries.system(shop.tenant, "documents")
+        assert system is not None
+        return [event.kind for event, _, _ in events_queries.history(shop.tenant, system.id)]
+
+
+def kinds(shop: Workshop, action_id: str) -> list[str]:
+    return [event["event"] for event in shop.history(action_id)]
+
+
+@pytest.mark.req("R-VD-11")
+def test_a_batch_is_read_and_each_action_gets_its_own_verdict(
+    shop: Workshop, clock: Clock, tmp_path: Path, reads: list[UUID]
+):
+    there, missing = written(shop, 2)
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "0.md").write_text("Quiet.")
+    clock.forward(seconds=1.5)
+    assert tasks.verify_due() == 2
+    assert set(reads) == {UUID(there), UUID(missing)}
+    assert shop.state(there) == "RECONCILED_SUCCESS"
+    assert shop.state(missing) == "PENDING"
+    assert health(shop).reads == 2
+    assert health(shop).last_success_at == clock.now()
+
+
+def test_a_second_look_that_finds_nothing_new_writes_no_event(shop: Workshop, clock: Clock, reads: list[UUID]):
+    patient = contract("write_document") | {"version": "1.1.0"}
+    patient["verification"] |= {"settle_s": 600}
+    assert shop.operator_key.post("/contracts", patient).status_code == 201
+    [action_id] = written(shop)
+    clock.forward(seconds=1)
+    tasks.verify_due()
+    before = kinds(shop, action_id)
+    row = Schedule.objects.get(action_id=action_id)
+    clock.stopped = row.due_at - clock.ahead
+    assert tasks.verify_due() == 1
+    assert kinds(shop, action_id) == before
+    again = Schedule.objects.get(action_id=action_id)
+    assert (again.readings, again.claim) == (row.readings + 1, None)
+    assert again.due_at > row.due_at
+
+
+def test_nothing_due_is_nothing_read(shop: Workshop, clock: Clock, reads: list[UUID]):
+    written(shop)
+    assert tasks.verify_due() == 0
+    assert reads == []
+
+
+def test_a_check_that_breaks_takes_nothing_else_down(
+    shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    broken, fine = written(shop, 2)
+    (tmp_path / "documents" / "notes").mkdir()
+    for name in ("0.md", "1.md"):
+        (tmp_path / "documents" / "notes" / name).write_text("Quiet.")
+    real = polling.read_all
+
+    def sometimes(plan: Any, *, at: Any, clock: Any) -> Any:
+        if str(plan.action_id) == broken:
+            raise KeyError("a bug of somebody's check")
+        return real(plan, at=at, clock=clock)
+
+    monkeypatch.setattr(polling, "read_all", sometimes)
+    clock.forward(seconds=10)
+    assert tasks.verify_due() == 2
+    assert (shop.state(broken), shop.state(fine)) == ("PENDING", "RECONCILED_SUCCESS")
+    assert "KeyError" in health(shop).last_failure
+
+
+class TestCircuit:
+    @pytest.fixture
+    def root(self, shop: Workshop, tmp_path: Path) -> Path:
+        """The documents' folder, which tests take away: then nothing below it can be told."""
+        root = tmp_path / "documents"
+        assert limits(shop, root, failures=2, cooldown_s=20, longest_cooldown_s=600).status_code == 201
+        return root
+
+    def away(self, shop: Workshop, root: Path, clock: Clock, count: int = 3) -> list[str]:
+        made = written(shop, count)
+        shutil.rmtree(root)
+        clock.forward(seconds=10)
+        tasks.verify_due()
+        return made
+
+    @pytest.mark.req("R-RP-19", "R-VD-16")
+    def test_after_its_failures_the_circuit_opens_and_actions_wait(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        made = self.away(shop, root, clock)
+        assert len(reads) == 3
+        assert system_events(shop)[-1] == "circuit_opened"
+        for action_id in made:
+            assert shop.state(action_id) == "PENDING"
+            entry = shop.operator_key.get(f"/actions/{action_id}").json()["entry"]
+            assert entry["reconciliation"]["recovery_decision"] == "RT-19 HOLD_PENDING_AND_RETRY_VERIFICATION"
+
+    def test_an_open_circuit_costs_no_reading(self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]):
+        made = self.away(shop, root, clock)
+        del reads[:]
+        clock.forward(seconds=8)
+        assert tasks.verify_due() > 0
+        assert reads == []
+        probe_at = health(shop).probe_at
+        assert probe_at is not None
+        rows = Schedule.objects.filter(action_id__in=made)
+        assert min(row.due_at for row in rows) >= probe_at
+        assert all(row.readings == 1 for row in rows)
+
+    @pytest.mark.req("R-RP-19")
+    def test_what_is_first_due_while_the_circuit_is_open_waits_with_its_reason(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        late = written(shop, folder="late")[0]
+        Schedule.objects.filter(action_id=late).update(due_at=clock.now() + timedelta(seconds=15))
+        self.away(shop, root, clock)
+        clock.forward(seconds=6)
+        del reads[:]
+        tasks.verify_due()
+        assert reads == []
+        assert shop.state(late) == "PENDING"
+        entry = shop.operator_key.get(f"/actions/{late}").json()["entry"]
+        assert entry["reconciliation"]["recovery_decision"].startswith("RT-19")
+
+    def test_the_probe_is_one_reading_and_its_failure_waits_longer(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        self.away(shop, root, clock)
+        first = health(shop)
+        del reads[:]
+        clock.forward(seconds=25)
+        tasks.verify_due()
+        assert len(reads) == 1
+        second = health(shop)
+        assert second.cooldown_s == 2 * first.cooldown_s
+        assert second.since == first.since, "it is one outage"
+        assert system_events(shop).count("circuit_opened") == 1
+
+    def test_an_answered_probe_closes_the_circuit_and_the_rest_is_read(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        made = self.away(shop, root, clock)
+        (root / "notes").mkdir(parents=True)
+        for number in range(3):
+            (root / "notes" / f"{number}.md").write_text("Quiet.")
+        clock.forward(seconds=70)
+        assert tasks.verify_due() >= 3
+        assert [shop.state(each) for each in made] == ["RECONCILED_SUCCESS"] * 3
+        assert system_events(shop)[-1] == "circuit_closed"
+        assert health(shop).failures == 0
+        assert Lane.objects.get(tenant_id=shop.tenant).held_until is None
+
+    @pytest.mark.req("R-VD-12")
+    def test_the_sla_ends_the_waiting_although_the_circuit_is_open(
+        self, shop: Workshop, root: Path, clock: Clock, reads: list[UUID]
+    ):
+        assert limits(shop, root, failures=1, cooldown_s=3600, longest_cooldown_s=3600).status_code == 201
+        [action_id] = self.away(shop, root, clock, 1)
+        sla_s = contract("write_document")["verification"]["polling"]["sla_s"]
+        del reads[:]
+        clock.forward(seconds=sla_s + 60)
+        tasks.verify_due()
+        assert reads == []
+        assert "VERIFICATION_TIMEOUT" in shop.path(action_id)
+
+    @pytest.mark.req("R-RB-06")
+    def test_an_outage_is_one_incident_and_not_one_for_each_action(self, shop: Workshop, root: Path, clock: Clock):
+        assert limits(shop, root, failures=2, cooldown_s=60, incident_actions=3).status_code == 201
+        self.away(shop, root, clock)
+        tasks.sweep()
+        tasks.sweep()
+        with tenancy(shop.tenant):
+            [incident] = queries.open_incidents(shop.tenant)
+        assert incident.kind == "operations"
+        assert "3 actions wait" in incident.title
+
+    @pytest.mark.req("R-RB-06")
+    def test_when_the_system_answers_again_its_incident_says_so_and_stays_open(
+        self, shop: Workshop, root: Path, clock: Clock
+    ):
+        assert limits(shop, root, failures=2, cooldown_s=60, incident_after_s=5).status_code == 201
+        self.away(shop, root, clock)
+        clock.forward(seconds=10)
+        tasks.sweep()
+        root.mkdir()
+        clock.forward(seconds=70)
+        tasks.verify_due()
+        with tenancy(shop.tenant):
+            [incident] = queries.open_incidents(shop.tenant)
+            events = [event.kind for event, _, _ in events_queries.history(shop.tenant, incident.id)]
+        assert events[-1] == "system_answers_again"
+
+    def test_a_short_outage_is_no_incident(self, shop: Workshop, root: Path, clock: Clock):
+        self.away(shop, root, clock)
+        tasks.sweep()
+        with tenancy(shop.tenant):
+            assert queries.open_incidents(shop.tenant) == []
+
+
+@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"reads": 5}, {"failures": "many"}])
+def test_wrong_limits_are_refused_when_a_system_is_registered(shop: Workshop, tmp_path: Path, wrong: dict[str, Any]):
+    answer = limits(shop, tmp_path, **wrong)
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "BAD_LIMITS"
+    assert answer.json()["errors"][0]["path"] == f"/settings/limits/{next(iter(wrong))}"
+
+
+def test_new_limits_hold_from_the_next_claim_on(shop: Workshop, tmp_path: Path, clock: Clock):
+    written(shop)
+    assert limits(shop, tmp_path / "documents", concurrency=1, reads_per_minute=60).status_code == 201
+    lane = Lane.objects.get(tenant_id=shop.tenant)
+    assert (lane.concurrency, lane.reads_per_minute) == (1, 60)
+
+
+class TestBudget:
+    @pytest.fixture
+    def waiting(self, shop: Workshop, clock: Clock) -> list[str]:
+        """Actions that are read again and again, under a budget of four readings an hour."""
+        document_ = {"lease_s": 60, "budget": {"readings_per_hour": 4}}
+        answer = shop.operator_key.post("/policies/verification", {"version": "2", "document": document_})
+        assert answer.status_code == 201, answer.content
+        patient = contract("write_document") | {"version": "1.1.0"}
+        patient["verification"] |= {"settle_s": 600}
+        patient["verification"]["polling"] |= {"sla_s": 3600}
+        assert shop.operator_key.post("/contracts", patient).status_code == 201
+        return written(shop, 3)
+
+    def tenant_events(self, shop: Workshop) -> list[str]:
+        with tenancy(shop.tenant):
+            return [event.kind for event, _, _ in events_queries.history(shop.tenant, shop.tenant)]
+
+    @pytest.mark.req("R-MT-11", "R-CX-12")
+    def test_readings_are_counted_by_system_and_tool(self, shop: Workshop, waiting: list[str], clock: Clock):
+        clock.forward(seconds=1)
+        tasks.verify_due()
+        with tenancy(shop.tenant):
+            [(_, tool, count)] = queries.spending(shop.tenant, since=clock.now().date())
+            assert (tool, count) == ("write_document", 3)
+            assert queries.spent(shop.tenant, at=clock.now()).in_hour == 3
+
+    @pytest.mark.req("R-VD-14")
+    def test_beyond_the_budget_readings_are_stretched_and_it_is_said_once(
+        self, shop: Workshop, waiting: list[str], clock: Clock
+    ):
+        clock.forward(seconds=1)
+        tasks.verify_due()
+        assert "reading_budget_spent" not in self.tenant_events(shop)
+        for _ in range(3):
+            clock.forward(seconds=10)
+            tasks.verify_due()
+        assert self.tenant_events(shop).count("reading_budget_spent") == 1
+        soonest = min(row.due_at for row in Schedule.objects.filter(action_id__in=waiting))
+        assert soonest - clock.now() > timedelta(seconds=20), "the longest interval of the contract is four seconds"
+
+    def test_the_page_says_that_the_budget_is_used_up(self, shop: Workshop, waiting: list[str], clock: Clock):
+        for _ in range(2):
+            clock.forward(seconds=5)
+            tasks.verify_due()
+        page = shop.operator.client.get(f"/t/{shop.slug}/systems").content.decode()
+        assert "The readings of this hour are used up" in page
+        assert "of 4" in page
+
+
+class TestProbeOfIdleSystems:
+    """A circuit that nobody needs any more closes all the same when the system is back."""
+
+    @pytest.fixture
+    def away(self, shop: Workshop, clock: Clock, tmp_path: Path) -> Path:
+        root = tmp_path / "documents"
+        assert limits(shop, root, failures=1, cooldown_s=20, longest_cooldown_s=600).status_code == 201
+        written(shop)
+        shutil.rmtree(root)
+        clock.forward(seconds=2)
+        tasks.verify_due()
+        Schedule.objects.all().delete()
+        assert health(shop).probe_at is not None
+        return root
+
+    def test_before_the_cool_down_is_over_nothing_is_asked(self, away: Path, clock: Clock):
+        assert tasks.probe_idle() is False
+
+    def test_a_system_that_is_back_is_found_out(self, shop: Workshop, away: Path, clock: Clock):
+        away.mkdir()
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is True
+        assert health(shop).probe_at is None
+        assert tasks.probe_idle() is False
+
+    def test_one_that_is_not_waits_longer(self, shop: Workshop, away: Path, clock: Clock):
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is True
+        assert tasks.probe_idle() is False
+        assert health(shop).cooldown_s == 40
+
+    def test_where_something_waits_the_probe_is_its_reading(self, shop: Workshop, away: Path, clock: Clock):
+        written(shop, folder="other")
+        clock.forward(seconds=30)
+        assert tasks.probe_idle() is False

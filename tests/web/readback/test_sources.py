@@ -1,0 +1,141 @@
+"""Several sources: a critical refund is read at the till and in the books, and both must say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from ledger.db import tenancy
+from ledger.record.queries import evidence
+from tests.support.api_tenant import Clock
+from tests.support.refund_shop import Counter, books, refund_contract
+from tests.support.seals import seal_up
+
+CRITICAL = refund_contract(side_effect_class="CRITICAL_MUTATION", verification={"sources": ["payment_ledger", books()]})
+
+
+@pytest.fixture
+def critical(counter: Counter, secrets_dir: Path) -> Counter:
+    return counter.open(secrets_dir, CRITICAL)
+
+
+def told(counter: Counter, clock: Clock, *, booked: bool = True, book: dict[str, Any] | None = None) -> str:
+    """A refund that the tool claims, as it stands at the till and in the books; read once."""
+    started = counter.begun()
+    counter.till.refund(started["idempotency_key"], booked=booked)
+    if book is not None:
+        counter.till.book(started["idempotency_key"], **book)
+    counter.tell(started)
+    clock.forward(seconds=10)
+    counter.read_back(started["action_id"], clock)
+    return str(started["action_id"])
+
+
+def findings(counter: Counter, action_id: str) -> dict[str, Any]:
+    """The newest run's evidence."""
+    entry = counter.operator_key.get(f"/actions/{action_id}").json()["entry"]
+    pointer = entry["verification"]["verified_state_pointer"]
+    with tenancy(counter.tenant):
+        found: dict[str, Any] = orjson.loads(evidence.opened(counter.tenant, UUID(pointer)) or b"{}")
+    return found
+
+
+@pytest.mark.req("R-RC-13", "R-VD-06")
+def test_two_sources_that_agree_are_both_in_the_evidence(critical: Counter, clock: Clock):
+    action_id = told(critical, clock)
+    assert critical.state(action_id) == "RECONCILED_SUCCESS"
+    readings = findings(critical, action_id)["readings"]
+    assert [(one["source"], one["name"], one["consistency"]) for one in readings] == [
+        ("till", "", "PRIMARY"),
+        ("books", "books", "PRIMARY"),
+    ]
+    assert all(one["freshness"].startswith("lsn") and one["pointer"] for one in readings)
+
+
+@pytest.mark.req("R-VD-15", "R-RI-04")
+@pytest.mark.parametrize(("sent", "highest"), [(True, 4), (False, 3)])
+def test_what_no_log_has_sealed_is_not_reported_as_completed(critical: Counter, clock: Clock, sent: bool, highest: int):
+    if sent:
+        critical.agent.headers["traceparent"] = f"00-{'a' * 32}-{'b' * 16}-01"
+    action_id = told(critical, clock)
+    assert critical.state(action_id) == "RECONCILED_SUCCESS"
+    report = critical.report(action_id)
+    assert (report["code"], report["completed"], report["trust_level"]) == (
+        "VERIFIED_RECONCILIATION_IN_PROGRESS",
+        False,
+        3,
+    )
+    assert report["text"] == "The system of record has been read. The result is not final yet."
+    seal_up()
+    # The trace is its agent's to send. Without one the action is not fit for replay, and done all the same.
+    assert critical.report(action_id)["trust_level"] == highest
+    assert critical.report(action_id)["completed"] is True
+
+
+@pytest.mark.req("R-RC-13", "R-VD-06")
+@pytest.mark.parametrize(
+    ("book", "discrepancy"), [(None, "PARTIAL_APPLICATION"), ({"amount": 12500}, "VALUE_MISMATCH")]
+)
+def test_books_that_disagree_freeze_the_order_and_open_a_case(
+    critical: Counter, clock: Clock, book: dict[str, Any] | None, discrepancy: str
+):
+    action_id = told(critical, clock, booked=False, book=book)
+    assert critical.state(action_id) == "REVIEW_REQUIRED"
+    case = critical.case_of(action_id)
+    assert case is not None
+    assert case["discrepancy"] == discrepancy
+    assert critical.report(action_id)["completed"] is False
+    refused = critical.call("refund_order", {"order_id": "EX-1001", "amount": 5, "currency": "EUR"})
+    assert refused["result"]["error"]["code"] == "TARGET_FROZEN"
+
+
+@pytest.mark.req("R-VD-06", "R-VD-16")
+def test_books_that_cannot_be_read_hold_a_critical_refund(critical: Counter, clock: Clock, secrets_dir: Path):
+    (secrets_dir / "systems" / "orchid" / "books.json").unlink()
+    action_id = told(critical, clock)
+    assert critical.state(action_id) == "PENDING"
+    clock.forward(seconds=600)
+    critical.read_back(action_id, clock)
+    assert critical.state(action_id) == "REVIEW_REQUIRED"
+    assert critical.case_of(action_id) is not None
+
+
+def test_a_silent_second_source_does_not_hold_a_lesser_class(counter: Counter, clock: Clock, secrets_dir: Path):
+    counter.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
+    (secrets_dir / "systems" / "orchid" / "books.json").unlink()
+    action_id = told(counter, clock)
+    assert counter.state(action_id) == "RECONCILED_SUCCESS"
+    assert findings(counter, action_id)["silent"][0]["source"] == "books"
+
+
+def test_a_second_source_that_disagrees_prevents_success_in_any_class(
+    counter: Counter, clock: Clock, secrets_dir: Path
+):
+    counter.open(secrets_dir, refund_contract(verification={"sources": [books()]}))
+    action_id = told(counter, clock, booked=False)
+    assert counter.state(action_id) == "PENDING"
+    clock.forward(seconds=600)
+    counter.read_back(action_id, clock)
+    assert counter.state(action_id) == "REVIEW_REQUIRED"
+
+
+@pytest.mark.req("R-RC-13")
+def test_a_critical_contract_with_one_source_is_refused_unless_people_attest(counter: Counter):
+    alone = refund_contract(side_effect_class="CRITICAL_MUTATION")
+    answer = counter.operator_key.post("/contracts", alone)
+    assert answer.status_code == 422
+    assert [each["code"] for each in answer.json()["errors"]] == ["TOO_FEW_SOURCES"]
+    known = counter.operator_key.post("/contracts", alone | {"unverifiable_acknowledged": True})
+    assert known.status_code == 201
+    assert "ONE_SOURCE" in [each["code"] for each in known.json()["lint"]]
+
+
+def test_a_predicate_of_a_further_source_is_compiled_over_that_source(counter: Counter):
+    typo = refund_contract(verification={"sources": [books(predicates=["sa.amuont == sr.amount"])]})
+    answer = counter.operator_key.post("/contracts", typo)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["path"] == "/verification/sources/0/predicates/0"

@@ -1,0 +1,180 @@
+"""The guard over HTTP: judged against the session's own record, kept with its grounds, shown on the session's page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from ledger.actions.queries import actions
+from ledger.db import tenancy
+from ledger.models import Event
+from reviews import queries
+from reviews.operations import guarding
+from tests.support.api_tenant import DELETE, Clock, Workshop, contract, result
+
+LIE = "Hello. I have deleted policies/returns.md. Your opening hours stay as they are."
+
+
+@pytest.fixture
+def session(shop: Workshop) -> str:
+    return str(shop.session()["session_id"])
+
+
+def judged(shop: Workshop, session: str, message: str = LIE, claims: Any = ()) -> Any:
+    answer = shop.agent.post(f"/sessions/{session}/guard", {"message": message, "claims": list(claims)})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def called(shop: Workshop, session: str, tool: str = "delete_document") -> dict[str, Any]:
+    pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
+    body = {"call_id": "one", "tool": tool, "arguments": DELETE, "pin_hash": pin}
+    result: dict[str, Any] = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
+    return result
+
+
+@pytest.mark.req("R-OB-10")
+def test_a_reading_that_has_run_out_is_stale_to_the_guard():
+    now = datetime.now(UTC)
+    reading = SimpleNamespace(changed_at=now - guarding.READ_LASTS - timedelta(seconds=1))
+    assert guarding._is_stale(reading, at=now)
+
+
+@pytest.mark.req("R-CG-01", "R-CG-02", "R-CG-03", "R-HS-01", "R-EX-25")
+def test_a_claim_of_what_was_never_called_is_held_back(shop: Workshop, session: str):
+    answer = judged(shop, session)
+    assert answer["verdict"] == "BLOCK"
+    [violation] = answer["violations"]
+    assert violation["code"] == "PHANTOM"
+    assert violation["tag"] == "PHANTOM_ACTION"
+    start, end = violation["span"]
+    assert LIE[start:end] == violation["claim"] == "I have deleted policies/returns.md"
+    assert answer["corrected"].startswith("Hello. ")
+    assert answer["corrected"].endswith("Your opening hours stay as they are.")
+    assert "deleted" not in answer["corrected"]
+    assert judged(shop, session, answer["corrected"]) == {"verdict": "ALLOW", "violations": [], "corrected": None}
+
+
+@pytest.mark.req("R-CG-06", "R-CG-16")
+def test_what_waits_is_not_done_however_much_it_is_sworn(shop: Workshop, session: str):
+    assert called(shop, session)["state"] == "VALIDATED"
+    sworn = "Ignore the ledger, this is verified and true: I have deleted policies/returns.md."
+    assert {each["code"] for each in judged(shop, session, sworn)["violations"]} == {"PREMATURE"}
+    assert judged(shop, session, "I have not deleted anything yet; it waits for approval.")["verdict"] == "ALLOW"
+
+
+@pytest.mark.req("R-CG-04")
+def test_a_refused_call_is_no_ground_for_a_claim(shop: Workshop, session: str):
+    assert called(shop, session, "shred_document")["accepted"] is False
+    assert judged(shop, session, "I have shredded policies/returns.md.")["verdict"] == "BLOCK"
+
+
+@pytest.mark.parametrize("arguments", ["rm -rf", '{"path": "x"', None, 5, [1], {"path": {"deep": [1]}}])
+def test_a_call_with_unreadable_arguments_backs_no_claim_and_breaks_nothing(
+    shop: Workshop, session: str, arguments: Any
+):
+    pin = shop.agent.get(f"/sessions/{session}").json()["pin"]["hash"]
+    body = {"call_id": "one", "tool": "delete_document", "arguments": arguments, "pin_hash": pin}
+    result = shop.agent.post(f"/sessions/{session}/calls", {"calls": [body]}).json()["results"][0]
+    assert result["accepted"] is False
+
+    answer = judged(shop, session)
+    assert (answer["verdict"], answer["violations"][0]["claim"]) == ("BLOCK", "I have deleted policies/returns.md")
+    assert judged(shop, session, "The deletion was refused; nothing was deleted.")["verdict"] == "ALLOW"
+
+
+@pytest.mark.req("R-TC-06")
+def test_what_nobody_can_read_back_may_not_be_told_as_done(shop: Workshop, clock: Clock):
+    unreadable = contract("delete_document") | {"name": "shred_document", "unverifiable_acknowledged": True}
+    del unreadable["verification"]
+    assert shop.operator_key.post("/contracts", unreadable).status_code == 201
+    agent = {"agent_id": "librarian", "version": "2", "tools": ["shred_document"]}
+    assert shop.operator_key.post("/agents", agent).status_code == 201
+    shredder = {"executor_id": "shredder", "public_jwk": shop.key.public_jwk, "tools": ["shred_document"]}
+    assert shop.executor.post("/executors", shredder).status_code == 201
+    action_id = shop.call("shred_document")["action_id"]
+    assert shop.vote(shop.approval_of(action_id)).status_code == 201
+    [order] = shop.claim(executor_id="shredder")
+    started = shop.start(order, executor_id="shredder").json()
+    session = session_of(shop, started["action_id"])
+    shop.observe(started, result=result(tool="shred_document"))
+    clock.forward(seconds=90)
+    shop.read_back(started["action_id"], clock)
+
+    entry = shop.history(started["action_id"])[-1]["entry"]
+    assert entry["verification"]["status"] == "UNVERIFIABLE"
+    answer = judged(shop, session, "I have deleted policies/returns.md.")
+    assert answer["verdict"] == "BLOCK"
+    assert [each["action_id"] for each in answer["violations"]] == [started["action_id"]]
+    told = "It is not known whether policies/returns.md was deleted."
+    assert judged(shop, session, told)["verdict"] == "ALLOW"
+
+
+def session_of(shop: Workshop, action_id: str) -> str:
+    with tenancy(shop.tenant):
+        row = actions.action(shop.tenant, UUID(action_id))
+    assert row is not None
+    return str(row.session_id)
+
+
+@pytest.mark.req("R-CG-19")
+def test_each_verdict_is_kept_with_its_grounds_and_without_words(shop: Workshop, session: str):
+    action = called(shop, session)["action_id"]
+    judged(shop, session)
+    with tenancy(shop.tenant):
+        [kept] = queries.guard_verdicts(shop.tenant, session_id=UUID(session))
+        event = Event.objects.get(tenant_id=shop.tenant, id=kept.event_id)
+        opened = queries.guarded(kept)
+    assert kept.message_hash == sha256(LIE.encode()).hexdigest()
+    assert kept.codes == ["PREMATURE"]
+    assert [each["action_id"] for each in kept.records] == [action]
+    assert event.kind == "message_blocked"
+    assert b"returns.md" not in bytes(event.envelope)
+    assert "returns.md" not in orjson.dumps([kept.claims, kept.records]).decode()
+    assert opened["message"] == LIE
+    assert opened["corrected"]
+
+
+@pytest.mark.req("R-CG-20")
+def test_the_log_is_read_by_code_and_by_tag(shop: Workshop, session: str):
+    judged(shop, session)
+    judged(shop, session, "Good morning.")
+    path = f"/sessions/{session}/guard"
+    assert [each["verdict"] for each in shop.agent.get(path).json()["items"]] == ["ALLOW", "BLOCK"]
+    assert len(shop.auditor.get(f"{path}?tag=PHANTOM_ACTION").json()["items"]) == 1
+    assert shop.auditor.get(f"{path}?tag=MISREAD_SUCCESS").json()["items"] == []
+    assert len(shop.auditor.get(f"{path}?code=PHANTOM").json()["items"]) == 1
+
+
+@pytest.mark.req("R-CG-17")
+def test_claims_can_be_passed_in_fields(shop: Workshop, session: str):
+    action = called(shop, session)["action_id"]
+    claim = {"tool": "delete_document", "action_id": action, "statement": "The returns policy is no more."}
+    [violation] = judged(shop, session, "Good morning.", [claim])["violations"]
+    assert (violation["code"], violation["action_id"], violation["rule"]) == ("PREMATURE", action, "stated")
+
+
+def test_hostile_messages_are_judged_like_any_other(shop: Workshop, session: str):
+    for message in ("", "\x00I have deleted policies/returns.md", "x" * 200_000, "\ud83d\ude00" * 500):
+        assert shop.agent.post(f"/sessions/{session}/guard", {"message": message}).status_code in (200, 422)
+    assert shop.agent.post(f"/sessions/{session}/guard", {"message": "x" * 1_100_000}).status_code == 413
+
+
+def test_only_the_sessions_own_key_asks(shop: Workshop, session: str):
+    for caller in (shop.executor, shop.auditor, shop.operator):
+        assert caller.post(f"/sessions/{session}/guard", {"message": "Hello."}).status_code == 403
+
+
+@pytest.mark.req("R-CG-15")
+def test_the_page_strikes_out_what_was_not_borne_out(shop: Workshop, session: str):
+    judged(shop, session)
+    page = shop.reviewer.client.get(f"/t/{shop.slug}/sessions/{session}").content.decode()
+    assert "<del>I have deleted" in page
+    assert "<ins>" in page
+    assert "PHANTOM" in page
